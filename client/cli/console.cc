@@ -1,0 +1,40 @@
+#include "client/cli/console.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "client/cli/text.h"
+
+namespace lion {
+
+bool IsTerminal(int fd) { return ::isatty(fd) == 1; }
+
+Console::Console(size_t total, bool show_progress)
+    : total_(total), enabled_(show_progress && total > 1 && IsTerminal(STDERR_FILENO)) {}
+
+Console::~Console() { Clear(); }
+
+void Console::Clear() {
+  if (visible_) std::fputs("\r\x1b[K", stderr);
+  visible_ = false;
+}
+
+void Console::Message(const std::string& text) {
+  Clear();
+  std::fprintf(stderr, "lion: %s\n", text.c_str());
+}
+
+void Console::FileDone(bool ok) {
+  ++done_;
+  if (!ok) ++failed_;
+  if (!enabled_) return;
+  const Clock::time_point now = Clock::now();
+  if (now - drawn_ < std::chrono::milliseconds(100)) return;
+  drawn_ = now;
+  visible_ = true;
+  const auto elapsed = std::chrono::duration_cast<std::chrono::milliseconds>(now - start_);
+  std::fprintf(stderr, "\r\x1b[K%s", FormatProgress(done_, total_, failed_, elapsed).c_str());
+}
+
+}  // namespace lion

@@ -1,0 +1,38 @@
+// Standard error of a command: messages, and below them a progress line that never mixes with them.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+namespace lion {
+
+// Not thread-safe: used from the thread that delivers results.
+class Console {
+ public:
+  // `total`: files to come; the progress line is shown where `show_progress` and standard error is a terminal.
+  Console(size_t total, bool show_progress);
+  ~Console();  // takes the progress line away
+  Console(const Console&) = delete;
+  Console& operator=(const Console&) = delete;
+
+  void Message(const std::string& text);  // one line
+  void FileDone(bool ok);                 // moves the progress line, at most ten times a second
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const size_t total_;
+  const bool enabled_;
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point drawn_ = start_;
+  size_t done_ = 0;
+  size_t failed_ = 0;
+  bool visible_ = false;
+  void Clear();
+};
+
+// True where the file descriptor (1: output, 2: errors) is a terminal.
+bool IsTerminal(int fd);
+
+}  // namespace lion

@@ -1,0 +1,114 @@
+#include "client/cli/grpc_transport.h"
+
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace lion {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "Embedding.data is copied as it comes");
+
+v1::RequestOptions CommonOptions(const ImageCallOptions& options) {
+  v1::RequestOptions common;
+  common.set_partial_results(true);
+  *common.mutable_image() = options.image;
+  return common;
+}
+
+absl::Status ToStatus(const v1::Error& error) {
+  absl::Status status(static_cast<absl::StatusCode>(error.code()), error.message());
+  return status.ok() ? absl::InternalError("the server sent an error with code 0 (OK)") : status;
+}
+
+ImageResult ToResult(const v1::ClassifyResult& from) {
+  ImageResult to;
+  to.tokens = from.tokens();
+  if (from.has_error()) {
+    to.status = ToStatus(from.error());
+  } else if (!from.has_classification()) {
+    to.status = absl::InternalError("the server sent neither a classification nor an error");
+  }
+  if (!to.status.ok()) return to;
+  to.scores.reserve(from.classification().scores_size());
+  for (const v1::ClassScore& score : from.classification().scores()) {
+    to.scores.push_back({score.index(), score.label(), score.score()});
+  }
+  return to;
+}
+
+ImageResult ToResult(const v1::EmbedResult& from) {
+  ImageResult to;
+  to.tokens = from.tokens();
+  if (from.has_error()) {
+    to.status = ToStatus(from.error());
+    return to;
+  }
+  if (!from.has_embedding()) {
+    to.status = absl::InternalError("the server sent neither an embedding nor an error");
+    return to;
+  }
+  const v1::Embedding& embedding = from.embedding();
+  to.rows = embedding.rows();
+  to.dimensions = embedding.dimensions();
+  if (embedding.values_size() > 0) {
+    to.embedding.assign(embedding.values().begin(), embedding.values().end());
+  } else {
+    to.embedding.resize(embedding.data().size() / sizeof(float));
+    if (!to.embedding.empty()) {
+      std::memcpy(to.embedding.data(), embedding.data().data(), to.embedding.size() * sizeof(float));
+    }
+  }
+  if (to.dimensions < 1 || static_cast<int64_t>(to.embedding.size()) != to.rows * to.dimensions) {
+    to.status = absl::InternalError(absl::StrCat("the server sent ", to.embedding.size(),
+                                                 " values for an embedding of ", to.rows, " x ", to.dimensions));
+    to.embedding.clear();
+  }
+  return to;
+}
+
+template <typename Request>
+Request WithImages(const Request& prototype, std::span<const std::string> images) {
+  Request request = prototype;
+  for (const std::string& image : images) request.add_inputs()->set_image(image);
+  return request;
+}
+
+template <typename Response>
+absl::StatusOr<std::vector<ImageResult>> ToResults(const absl::StatusOr<Response>& response) {
+  if (!response.ok()) return response.status();
+  std::vector<ImageResult> results;
+  results.reserve(response->results_size());
+  for (const auto& result : response->results()) results.push_back(ToResult(result));
+  return results;
+}
+
+}  // namespace
+
+ClassifyTransport::ClassifyTransport(Client* client, const ImageCallOptions& options) : client_(client) {
+  prototype_.set_model(options.model);
+  *prototype_.mutable_options() = CommonOptions(options);
+  prototype_.set_top_k(options.top_k);
+  prototype_.set_raw_scores(options.raw_scores);
+}
+
+absl::StatusOr<std::vector<ImageResult>> ClassifyTransport::Call(std::span<const std::string> images) {
+  return ToResults(client_->Classify(WithImages(prototype_, images)));
+}
+
+EmbedTransport::EmbedTransport(Client* client, const ImageCallOptions& options) : client_(client) {
+  prototype_.set_model(options.model);
+  *prototype_.mutable_options() = CommonOptions(options);
+  prototype_.set_pooling(options.pooling);
+  if (options.normalize.has_value()) prototype_.set_normalize(*options.normalize);
+  prototype_.set_dimensions(options.dimensions);
+  prototype_.set_packed_bytes(true);
+}
+
+absl::StatusOr<std::vector<ImageResult>> EmbedTransport::Call(std::span<const std::string> images) {
+  return ToResults(client_->Embed(WithImages(prototype_, images)));
+}
+
+}  // namespace lion

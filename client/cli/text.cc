@@ -1,0 +1,125 @@
+#include "client/cli/text.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "lion/client.h"
+
+namespace lion {
+namespace {
+
+// Code points of UTF-8 text: its columns, as long as nothing in it is double-width or combining.
+size_t DisplayWidth(const std::string& text) {
+  return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; });
+}
+
+std::string FormatScaled(double value, double base, const char* const* units, int unit_count) {
+  int unit = 0;
+  while (value >= base && unit + 1 < unit_count) {
+    value /= base;
+    ++unit;
+  }
+  if (unit == 0) return absl::StrFormat("%.0f%s", value, units[0]);
+  return absl::StrFormat("%.1f%s", value, units[unit]);
+}
+
+// Why gRPC has no connection is only in its messages.
+bool SaysNoConnection(const absl::Status& status) {
+  const std::string message(status.message());
+  return absl::IsUnavailable(status) &&
+         (absl::StrContains(message, "failed to connect") || absl::StrContains(message, "DNS resolution failed") ||
+          absl::StrContains(message, "Failed to connect"));
+}
+
+}  // namespace
+
+std::string Printable(const std::string& text) {
+  std::string result = text;
+  for (char& c : result) {
+    if (static_cast<uint8_t>(c) < 0x20 || c == 0x7F) c = '?';
+  }
+  return result;
+}
+
+std::string FormatTable(const std::vector<std::vector<std::string>>& rows, const std::string& alignment,
+                        std::vector<size_t>& widths) {
+  for (const auto& row : rows) {
+    if (widths.size() < row.size()) widths.resize(row.size(), 0);
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], DisplayWidth(row[i]));
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] - DisplayWidth(row[i]), ' ');
+      const bool right = alignment[std::min(i, alignment.size() - 1)] == 'r';
+      absl::StrAppend(&line, i > 0 ? "  " : "", right ? padding : "", row[i], right ? "" : padding);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    absl::StrAppend(&text, line, "\n");
+  }
+  return text;
+}
+
+std::string FormatCount(uint64_t count) {
+  static const char* const kUnits[] = {"", " k", " M", " G", " T"};
+  return FormatScaled(static_cast<double>(count), 1000, kUnits, 5);
+}
+
+std::string FormatBytes(uint64_t bytes) {
+  static const char* const kUnits[] = {" B", " KiB", " MiB", " GiB", " TiB"};
+  return FormatScaled(static_cast<double>(bytes), 1024, kUnits, 5);
+}
+
+std::string FormatScore(float score, bool percent) {
+  return percent ? absl::StrFormat("%.1f %%", 100 * score) : absl::StrFormat("%.4f", score);
+}
+
+void AppendJsonFloat(float value, std::string& text) {
+  if (!std::isfinite(value)) {
+    text += "null";
+    return;
+  }
+  char digits[64];
+  const std::to_chars_result end = std::to_chars(digits, digits + sizeof(digits), value);
+  text.append(digits, end.ptr);
+}
+
+std::string FormatProgress(size_t done, size_t total, size_t failed, std::chrono::milliseconds elapsed) {
+  std::string text = absl::StrCat(done, "/", total, "  ", total > 0 ? 100 * done / total : 100, " %");
+  if (done > 0 && elapsed.count() > 0) {
+    const double per_second = 1000.0 * static_cast<double>(done) / static_cast<double>(elapsed.count());
+    const double left_s = static_cast<double>(total - done) / per_second;
+    absl::StrAppendFormat(&text, per_second < 10 ? "  %.1f files/s" : "  %.0f files/s", per_second);
+    absl::StrAppendFormat(&text, "  %.0f s left", std::ceil(left_s));
+  }
+  if (failed > 0) absl::StrAppend(&text, "  ", failed, " failed");
+  return text;
+}
+
+std::string ExplainError(const absl::Status& status, const std::string& address) {
+  const std::string message = Printable(std::string(status.message()));
+  if (SaysNoConnection(status)) {
+    return absl::StrCat("cannot connect to ", address, ": is the server running? (", message, ")");
+  }
+  const std::string told = absl::StrCat(absl::StatusCodeToString(status.code()), ": ", message);
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      return absl::StrCat(told, " (the server at ", address, " is starting, stopping, or was lost during the call)");
+    case absl::StatusCode::kDeadlineExceeded:
+      return absl::StrCat(told, " (--timeout-ms sets the limit)");
+    case absl::StatusCode::kUnimplemented:
+      return absl::StrCat(told, " (is ", address, " a LION server?)");
+    case absl::StatusCode::kResourceExhausted:
+      if (RetryPushback(status).has_value()) return absl::StrCat(told, " (tried again until patience ran out)");
+      return told;
+    default:
+      return told;
+  }
+}
+
+}  // namespace lion

@@ -1,0 +1,163 @@
+#include "lion/client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <limits>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "lion/v1/lion.grpc.pb.h"
+
+namespace lion {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr char kPushbackUrl[] = "lion.v1/grpc-retry-pushback-ms";
+
+bool IsThisMachine(const std::string& address) {
+  return absl::StartsWith(address, "localhost") || absl::StartsWith(address, "127.") ||
+         absl::StartsWith(address, "[::1]") || absl::StartsWith(address, "unix:");
+}
+
+grpc::ChannelArguments ChannelArguments(const ClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
+  arguments.SetMaxSendMessageSize(-1);
+  arguments.SetUserAgentPrefix("lion-client");
+  // A peer that vanished is noticed within 40 s of an open call; an idle connection is left alone. The server accepts a
+  // ping every 10 s.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 30'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 0);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // A restarted server is found again quickly; gRPC's own values are 1 s, 120 s and 20 s.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2'000);
+  // In truth the time allowed for connecting. It must exceed the 5 s after which gRPC looks at a connection attempt
+  // while no call is waiting.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 12'000);
+  if (IsThisMachine(options.address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return arguments;
+}
+
+// gRPC's codes and Abseil's are the same numbers.
+absl::Status ToStatus(const grpc::Status& status, const grpc::ClientContext& context) {
+  if (status.ok()) return absl::OkStatus();
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  const auto& trailers = context.GetServerTrailingMetadata();
+  if (const auto found = trailers.find("grpc-retry-pushback-ms"); found != trailers.end()) {
+    result.SetPayload(kPushbackUrl, absl::Cord(absl::string_view(found->second.data(), found->second.size())));
+  }
+  return result;
+}
+
+absl::Status CheckResultCount(int got, int want) {
+  if (got == want) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("the server sent ", got, " results for ", want, " inputs"));
+}
+
+}  // namespace
+
+struct Client::Impl {
+  milliseconds timeout;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::LionService::Stub> stub;
+  std::unique_ptr<grpc::health::v1::Health::Stub> health;
+
+  // One unary call: `method` is a member of `service`.
+  template <typename Service, typename Request, typename Response>
+  absl::StatusOr<Response> Call(Service& service,
+                                grpc::Status (Service::*method)(grpc::ClientContext*, const Request&, Response*),
+                                const Request& request, const CallOptions& options) const {
+    grpc::ClientContext context;
+    const milliseconds limit = options.timeout.count() > 0 ? options.timeout : timeout;
+    if (limit.count() > 0) context.set_deadline(std::chrono::system_clock::now() + limit);
+    Response response;
+    const grpc::Status status = (service.*method)(&context, request, &response);
+    if (!status.ok()) return ToStatus(status, context);
+    return response;
+  }
+};
+
+Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Client::~Client() = default;
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& options) {
+  if (options.address.empty()) return absl::InvalidArgumentError("address is empty; expected host:port");
+  if (options.timeout.count() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("timeout is ", options.timeout.count(), " ms; expected 0 (none) or more"));
+  }
+  if (options.max_message_bytes < 1 || options.max_message_bytes > std::numeric_limits<int>::max()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_message_bytes is ", options.max_message_bytes, "; expected 1 to 2^31 - 1"));
+  }
+  auto impl = std::make_unique<Impl>();
+  impl->timeout = options.timeout;
+  impl->channel =
+      grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), ChannelArguments(options));
+  impl->stub = v1::LionService::NewStub(impl->channel);
+  impl->health = grpc::health::v1::Health::NewStub(impl->channel);
+  return std::unique_ptr<Client>(new Client(std::move(impl)));
+}
+
+absl::StatusOr<v1::EmbedResponse> Client::Embed(const v1::EmbedRequest& request, const CallOptions& options) {
+  auto response = impl_->Call(*impl_->stub, &v1::LionService::Stub::Embed, request, options);
+  if (!response.ok()) return response;
+  absl::Status status = CheckResultCount(response->results_size(), request.inputs_size());
+  if (!status.ok()) return status;
+  return response;
+}
+
+absl::StatusOr<v1::ClassifyResponse> Client::Classify(const v1::ClassifyRequest& request, const CallOptions& options) {
+  auto response = impl_->Call(*impl_->stub, &v1::LionService::Stub::Classify, request, options);
+  if (!response.ok()) return response;
+  absl::Status status = CheckResultCount(response->results_size(), request.inputs_size());
+  if (!status.ok()) return status;
+  return response;
+}
+
+absl::StatusOr<v1::ListModelsResponse> Client::ListModels(const CallOptions& options) {
+  return impl_->Call(*impl_->stub, &v1::LionService::Stub::ListModels, v1::ListModelsRequest(), options);
+}
+
+absl::StatusOr<v1::Model> Client::GetModel(const std::string& model, const CallOptions& options) {
+  v1::GetModelRequest request;
+  request.set_model(model);
+  return impl_->Call(*impl_->stub, &v1::LionService::Stub::GetModel, request, options);
+}
+
+bool Client::WaitForConnection(milliseconds limit) {
+  return impl_->channel->WaitForConnected(std::chrono::system_clock::now() + limit);
+}
+
+absl::StatusOr<HealthState> Client::CheckHealth(const std::string& service, const CallOptions& options) {
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
+  const auto response = impl_->Call(*impl_->health, &grpc::health::v1::Health::Stub::Check, request, options);
+  if (!response.ok()) return response.status();
+  switch (response->status()) {
+    case grpc::health::v1::HealthCheckResponse::SERVING:
+      return HealthState::kServing;
+    case grpc::health::v1::HealthCheckResponse::NOT_SERVING:
+      return HealthState::kNotServing;
+    default:
+      return HealthState::kUnknown;
+  }
+}
+
+std::optional<milliseconds> RetryPushback(const absl::Status& status) {
+  const auto payload = status.GetPayload(kPushbackUrl);
+  if (!payload.has_value()) return std::nullopt;
+  int64_t pushback_ms = 0;
+  // As gRPC's own retries have it: what is no number means "do not try again".
+  if (!absl::SimpleAtoi(std::string(*payload), &pushback_ms) || pushback_ms < 0) return milliseconds(-1);
+  return milliseconds(pushback_ms);
+}
+
+}  // namespace lion

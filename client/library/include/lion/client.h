@@ -1,0 +1,80 @@
+// C++ client of a LION server: one connection, blocking calls, errors as absl::Status.
+//
+//   auto client = lion::Client::Create({.address = "localhost:8001"});
+//   lion::v1::ClassifyRequest request;
+//   request.add_inputs()->set_image(png_bytes);
+//   absl::StatusOr<lion::v1::ClassifyResponse> response = (*client)->Classify(request);
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lion/v1/lion.pb.h"
+
+namespace lion {
+
+struct ClientOptions {
+  // "host:port", or any gRPC target ("unix:/run/lion.sock", "dns:///host:port"). HTTP proxies of the environment are
+  // used, except for this machine itself.
+  std::string address = "localhost:8001";
+  // Deadline of a call that names none, connecting included. 0: none, so that a hung server hangs the caller.
+  std::chrono::milliseconds timeout{60'000};
+  // Largest response accepted: a larger one is RESOURCE_EXHAUSTED. At most 2^31 - 1, which is also the most that
+  // protobuf can hold. The size of requests is the server's to limit.
+  int64_t max_message_bytes = int64_t{256} << 20;
+};
+
+struct CallOptions {
+  std::chrono::milliseconds timeout{0};  // deadline of this call; 0: ClientOptions::timeout
+};
+
+// The answers of grpc.health.v1.
+enum class HealthState : uint8_t { kUnknown, kServing, kNotServing };
+
+// Thread-safe: any number of calls may run at once, and share one connection, which is made by the first call, kept by
+// pings while calls are open, and made again after a failure. Destroy only when no call is running.
+//
+// An error has the code the server (or gRPC) gave, and its message unchanged: the list is at LionService in
+// lion/v1/lion.proto. No call is retried here; RetryPushback says what the server thinks of it. In a request with
+// partial_results a bad input is no error of the call: look at each result.
+class Client {
+ public:
+  // INVALID_ARGUMENT: an option out of range. Does not connect: an unreachable server is UNAVAILABLE at the first call.
+  static absl::StatusOr<std::unique_ptr<Client>> Create(const ClientOptions& options);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // OK guarantees one result per input, in order.
+  absl::StatusOr<v1::EmbedResponse> Embed(const v1::EmbedRequest& request, const CallOptions& options = {});
+  absl::StatusOr<v1::ClassifyResponse> Classify(const v1::ClassifyRequest& request, const CallOptions& options = {});
+
+  absl::StatusOr<v1::ListModelsResponse> ListModels(const CallOptions& options = {});
+  // `model` may be empty when the server has one model.
+  absl::StatusOr<v1::Model> GetModel(const std::string& model, const CallOptions& options = {});
+
+  // Connects if need be, and returns when there is a connection (true) or `limit` has passed. The way to spend the time
+  // between two tries of an UNAVAILABLE call: while no thread is in a call, gRPC gets on with connecting only every 5
+  // s.
+  bool WaitForConnection(std::chrono::milliseconds limit);
+
+  // `service`: empty for the whole server, or a model's name. NOT_FOUND: the server knows no such service.
+  absl::StatusOr<HealthState> CheckHealth(const std::string& service, const CallOptions& options = {});
+
+ private:
+  struct Impl;
+  explicit Client(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// How long the server asked to wait before the call that failed with `status` is tried again (trailing metadata
+// grpc-retry-pushback-ms). Negative: it asked not to try again. Absent: it said nothing. In the status it is the
+// payload "lion.v1/grpc-retry-pushback-ms", as the server wrote it.
+std::optional<std::chrono::milliseconds> RetryPushback(const absl::Status& status);
+
+}  // namespace lion

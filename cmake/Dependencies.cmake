@@ -1,0 +1,26 @@
+# Every third-party library, found here and nowhere else. docs/architecture.md says what each is for.
+
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(gRPC CONFIG REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(WEBP REQUIRED IMPORTED_TARGET libwebp libwebpdemux)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+if(LION_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+endif()
+
+# Debian's dnnl-config.cmake insists on OpenCL, which the CPU library does not use.
+find_library(LION_DNNL_LIBRARY dnnl REQUIRED)
+find_path(LION_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)
+add_library(lion_dnnl INTERFACE)
+target_link_libraries(lion_dnnl INTERFACE "${LION_DNNL_LIBRARY}")
+target_include_directories(lion_dnnl SYSTEM INTERFACE "${LION_DNNL_INCLUDE}")

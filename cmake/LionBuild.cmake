@@ -1,0 +1,60 @@
+# Compiler settings and the helpers that define this project's targets.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+# -O1 keeps sanitizer runs of numeric code within CI's time.
+set(CMAKE_CXX_FLAGS_DEBUG "-g1 -O1 -fno-omit-frame-pointer")
+set(CMAKE_CXX_FLAGS_RELEASE "-O2")
+
+find_program(LION_CCACHE ccache)
+if(LION_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${LION_CCACHE}")
+endif()
+
+if(LION_SANITIZE)
+  add_compile_options(-fsanitize=${LION_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${LION_SANITIZE})
+endif()
+
+set(LION_WARNINGS -Wall -Wextra -Wno-missing-field-initializers -Werror -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual)
+
+# lion_library(NAME SOURCES... DEPENDS...): one library per folder of the source tree. Its headers are included as
+# "NAME/header.h", and only by targets that link it: each library has an include root of its own that holds nothing but a
+# link to its folder, so that an include against the direction of the arrows does not compile.
+function(lion_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  add_library(lion_${name} STATIC ${ARG_SOURCES})
+  set(root "${CMAKE_BINARY_DIR}/include_roots/${name}")
+  file(MAKE_DIRECTORY "${root}")
+  file(CREATE_LINK "${CMAKE_SOURCE_DIR}/${name}" "${root}/${name}" SYMBOLIC)
+  target_include_directories(lion_${name} PUBLIC "${root}")
+  target_link_libraries(lion_${name} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
+  target_compile_options(lion_${name} PRIVATE ${LION_WARNINGS})
+endfunction()
+
+# lion_executable(NAME SOURCES... DEPENDS...)
+function(lion_executable name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS})
+  target_compile_options(${name} PRIVATE ${LION_WARNINGS})
+endfunction()
+
+# lion_test(NAME SOURCES... DEPENDS...): a GoogleTest program whose cases ctest lists one by one.
+function(lion_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  lion_executable(${name} SOURCES ${ARG_SOURCES} DEPENDS ${ARG_DEPENDS} lion_test_support GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+endfunction()

@@ -1,0 +1,36 @@
+#include "kernels/cpu/context.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace lion::cpu {
+
+Scratch::~Scratch() { std::free(data_); }
+
+std::byte* Scratch::Reserve(int64_t bytes) {
+  if (bytes > bytes_) {
+    std::free(data_);
+    bytes_ = (bytes + 4095) / 4096 * 4096;
+    data_ = static_cast<std::byte*>(std::aligned_alloc(64, bytes_));
+    if (data_ == nullptr) {
+      bytes_ = 0;
+      throw std::bad_alloc();
+    }
+    // Touched now, so that a lack of memory shows when an engine is made and not under load.
+    std::memset(data_, 0, bytes_);
+  }
+  return data_;
+}
+
+CpuContext::CpuContext(const ContextOptions& options) : pool_(options.threads), scratch_(options.threads) {
+  for (Scratch& scratch : scratch_) scratch.Reserve(MixerScratchBytes(options.max_tokens, options.head_width));
+}
+
+int64_t CpuContext::scratch_bytes() const {
+  int64_t bytes = shared_.bytes();
+  for (const Scratch& scratch : scratch_) bytes += scratch.bytes();
+  return bytes;
+}
+
+}  // namespace lion::cpu

@@ -1,0 +1,61 @@
+// Which waiting tasks form the next batch: a pure function of the queue, the time and the limits.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/clock.h"
+
+namespace lion {
+
+inline constexpr int kMaxPriority = 9;
+
+struct BatchLimits {
+  // Tokens of one batch. Too small: the device works on short products; too large: everybody waits for long batches.
+  // A task larger than this runs alone.
+  int64_t max_tokens = 8192;
+  // Tasks of one batch.
+  int64_t max_inputs = 1024;
+  // How long an idle device waits for a fuller batch, from the oldest task's arrival. 0: it never waits, batches form
+  // while it is busy.
+  int64_t max_wait_ns = 0;
+  // The head start one level of priority is worth: a task runs as if it had arrived priority * this earlier. So nothing
+  // starves: after 9 * this no later arrival can overtake.
+  int64_t priority_step_ns = 1'000'000'000;
+
+  absl::Status Validate() const;
+};
+
+// What the policy knows of a waiting task.
+struct QueuedTask {
+  int64_t tokens = 0;
+  int priority = 0;  // 0..kMaxPriority
+  int64_t arrival_ns = 0;
+  int64_t deadline_ns = kNever;                  // at this time it is too late
+  const std::atomic<bool>* cancelled = nullptr;  // null: cannot be
+};
+
+// True when `a` runs before `b`. FIFO within a priority as long as the queue's sort is stable.
+inline bool RunsBefore(const QueuedTask& a, const QueuedTask& b, const BatchLimits& limits) {
+  return a.arrival_ns - a.priority * limits.priority_step_ns < b.arrival_ns - b.priority * limits.priority_step_ns;
+}
+
+enum class Verdict : uint8_t { kWaits, kRuns, kExpired, kCancelled };
+
+struct BatchPlan {
+  std::vector<Verdict> verdicts;   // one per task of the queue
+  int64_t tokens = 0;              // of those that run
+  int64_t inputs = 0;              // those that run; 0: no batch now
+  int64_t look_again_ns = kNever;  // with no batch: when time alone changes the answer
+};
+
+// `queue` is sorted by RunsBefore. The batch is the longest prefix of what is neither expired nor cancelled that fits
+// the limits, so nobody overtakes to fill a gap; a first task over the budget runs alone. `flush`: do not wait for
+// more.
+BatchPlan PlanBatch(std::span<const QueuedTask> queue, int64_t now_ns, bool flush, const BatchLimits& limits);
+
+}  // namespace lion

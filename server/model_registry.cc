@@ -1,0 +1,73 @@
+#include "server/model_registry.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace lion {
+
+absl::StatusOr<ModelRegistry::Admission> ModelRegistry::Enter() {
+  MutexLock lock(mutex_);
+  switch (state_) {
+    case State::kStarting:
+      return absl::UnavailableError("the server is starting");
+    case State::kDraining:
+      return absl::UnavailableError("the server is shutting down");
+    case State::kServing:
+      break;
+  }
+  ++calls_;
+  return Admission(this);
+}
+
+void ModelRegistry::Leave() {
+  MutexLock lock(mutex_);
+  if (--calls_ == 0) changed_.NotifyAll();
+}
+
+void ModelRegistry::Serve(std::vector<std::unique_ptr<ModelService>> models) {
+  MutexLock lock(mutex_);
+  for (std::unique_ptr<ModelService>& model : models) {
+    std::string name = model->info().name;
+    models_.emplace(std::move(name), std::move(model));
+  }
+  if (state_ == State::kStarting) state_ = State::kServing;
+}
+
+void ModelRegistry::Drain() {
+  MutexLock lock(mutex_);
+  state_ = State::kDraining;
+  for (const auto& [name, model] : models_) model->Drain();
+}
+
+bool ModelRegistry::WaitEmpty(int64_t deadline_ns) {
+  MutexLock lock(mutex_);
+  while (calls_ > 0) {
+    if (clock_->NowNs() >= deadline_ns) return false;
+    clock_->WaitUntil(changed_, mutex_, deadline_ns);
+  }
+  return true;
+}
+
+absl::StatusOr<ModelService*> ModelRegistry::Find(std::string_view name) const {
+  MutexLock lock(mutex_);
+  if (name.empty() && models_.size() == 1) return models_.begin()->second.get();
+  if (const auto found = models_.find(name); found != models_.end()) return found->second.get();
+  const std::string names = absl::StrJoin(
+      models_, ", ", [](std::string* out, const auto& model) { absl::StrAppend(out, "'", model.first, "'"); });
+  if (name.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("model is empty, but the server has several: ", names));
+  }
+  // As much of an unknown name as a reader needs to see what went wrong.
+  constexpr size_t kShown = 100;
+  return absl::NotFoundError(absl::StrCat(
+      "no model of the name '", absl::string_view(name.data(), std::min(name.size(), kShown)), "'; there is: ", names));
+}
+
+std::vector<ModelService*> ModelRegistry::models() const {
+  MutexLock lock(mutex_);
+  std::vector<ModelService*> models;
+  for (const auto& [name, model] : models_) models.push_back(model.get());
+  return models;
+}
+
+}  // namespace lion

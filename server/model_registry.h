@@ -1,0 +1,74 @@
+// The served models by name, and whether calls are let in.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/clock.h"
+#include "server/model_service.h"
+#include "server/mutex.h"
+
+namespace lion {
+
+// Starting, then serving, then draining: never back. All methods may be called from any thread; models live as long as
+// the registry.
+class ModelRegistry {
+ public:
+  // One call inside the server. The registry outlives it.
+  class Admission {
+   public:
+    Admission() = default;
+    Admission(Admission&& other) noexcept : registry_(std::exchange(other.registry_, nullptr)) {}
+    Admission& operator=(Admission&& other) noexcept {
+      std::swap(registry_, other.registry_);
+      return *this;
+    }
+    ~Admission() {
+      if (registry_ != nullptr) registry_->Leave();
+    }
+
+   private:
+    friend class ModelRegistry;
+    explicit Admission(ModelRegistry* registry) : registry_(registry) {}
+    ModelRegistry* registry_ = nullptr;
+  };
+
+  explicit ModelRegistry(Clock* clock) : clock_(clock) {}
+
+  // UNAVAILABLE unless serving.
+  absl::StatusOr<Admission> Enter();
+
+  // Lets calls in. Once; names are unique.
+  void Serve(std::vector<std::unique_ptr<ModelService>> models);
+  // Lets no more calls in. Those inside are finished.
+  void Drain();
+  // True once all calls have left; false when `deadline_ns` comes first.
+  bool WaitEmpty(int64_t deadline_ns);
+
+  // Only for callers that hold an Admission. An empty name means the only model; INVALID_ARGUMENT if there are several.
+  // NOT_FOUND lists the names.
+  absl::StatusOr<ModelService*> Find(std::string_view name) const;
+  // Sorted by name.
+  std::vector<ModelService*> models() const;
+
+ private:
+  enum class State { kStarting, kServing, kDraining };
+
+  void Leave();
+
+  Clock* const clock_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  State state_ ABSL_GUARDED_BY(mutex_) = State::kStarting;
+  int64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, std::unique_ptr<ModelService>, std::less<>> models_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace lion

@@ -1,0 +1,372 @@
+#include "server/model_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace lion {
+namespace {
+
+constexpr int64_t kBatchesInQueue = 16;
+
+// Failures of the call as a whole, whatever partial_results says.
+bool ConcernsWholeCall(absl::StatusCode code) {
+  return code == absl::StatusCode::kDeadlineExceeded || code == absl::StatusCode::kCancelled ||
+         code == absl::StatusCode::kUnavailable;
+}
+
+absl::Status OfInput(size_t index, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat("input ", index, ": ", status.message()));
+}
+
+InferenceReply Refusal(absl::Status status) {
+  InferenceReply reply;
+  reply.status = std::move(status);
+  return reply;
+}
+
+}  // namespace
+
+// What the tasks of one call share. Each result is written by its own task only; who brings `remaining` to 0 answers.
+struct ModelService::Call {
+  InferenceCall request;
+  std::shared_ptr<std::atomic<bool>> abandoned;
+  Done done;
+  std::vector<InputReply> results;
+  std::atomic<int64_t> remaining = 0;
+
+  Mutex mutex;
+  absl::Status failure ABSL_GUARDED_BY(mutex);
+  size_t failed_index ABSL_GUARDED_BY(mutex) = 0;
+  CallTiming timing ABSL_GUARDED_BY(mutex);
+
+  void Fail(size_t index, const absl::Status& status) {
+    const bool whole_call = ConcernsWholeCall(status.code());
+    if (!whole_call && request.partial_results) return;
+    MutexLock lock(mutex);
+    // Of several bad inputs the first is named; that the rest is dropped as abandoned is no news.
+    if (failure.ok() || (!whole_call && !ConcernsWholeCall(failure.code()) && index < failed_index)) {
+      failure = whole_call ? status : OfInput(index, status);
+      failed_index = index;
+    }
+    abandoned->store(true, std::memory_order_relaxed);
+  }
+
+  void Finish(size_t index, absl::Status status, Result result, const CallTiming& task_timing) {
+    if (!status.ok()) {
+      Fail(index, status);
+    } else {
+      MutexLock lock(mutex);
+      timing = task_timing;
+    }
+    results[index].status = std::move(status);
+    results[index].result = std::move(result);
+    if (remaining.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    InferenceReply reply;
+    {
+      MutexLock lock(mutex);
+      reply.status = failure;
+      reply.timing = timing;
+    }
+    reply.results = std::move(results);
+    done(std::move(reply));
+  }
+};
+
+class ModelService::Task : public BatchTask {
+ public:
+  Task(ModelService* service, std::shared_ptr<Call> call, size_t index)
+      : service_(service), call_(std::move(call)), index_(index), waits_since_ns_(service->shared_.clock->NowNs()) {}
+
+  void Drop(const absl::Status& why) override {
+    service_->dropped_inputs_.fetch_add(1, std::memory_order_relaxed);
+    // The call's `done` may be long: not on the engine's thread.
+    service_->reply_pool_.Submit(
+        [call = call_, index = index_, why] { call->Finish(index, why, Result(), CallTiming()); });
+  }
+
+  void Finish(const absl::Status& device, Result result, int64_t compute_ns, int64_t batch_inputs,
+              int64_t batch_tokens) {
+    timing.compute_ns = compute_ns;
+    timing.batch_inputs = batch_inputs;
+    timing.batch_tokens = batch_tokens;
+    absl::Status status = device.ok() ? std::move(result.status) : device;
+    call_->Finish(index_, std::move(status), std::move(result), timing);
+  }
+
+  Request MakeRequest() const {
+    const InferenceCall& call = call_->request;
+    return {.image = pixels, .embedding = call.embedding, .pooling = call.pooling, .logits = call.logits};
+  }
+
+  // The time since the last call, or since the beginning.
+  int64_t Lap(int64_t now_ns) { return now_ns - std::exchange(waits_since_ns_, now_ns); }
+
+  Call& call() { return *call_; }
+  const InferenceInput& input() const { return call_->request.inputs[index_]; }
+
+  ImageInput pixels;
+  RgbImage image;  // what `pixels` points into, unless that is the caller's
+  CallTiming timing;
+
+ private:
+  ModelService* const service_;
+  const std::shared_ptr<Call> call_;
+  const size_t index_;
+  int64_t waits_since_ns_;
+};
+
+absl::StatusOr<std::unique_ptr<ModelService>> ModelService::Create(ModelInfo info, std::unique_ptr<Engine> engine,
+                                                                   const ModelServiceOptions& options,
+                                                                   const SharedResources& shared,
+                                                                   std::function<void(const absl::Status&)> on_fault) {
+  ModelServiceOptions settled = options;
+  const int64_t engine_tokens = engine->max_batch_tokens();
+  settled.max_batch_tokens = std::min(options.max_batch_tokens, engine_tokens);
+  if (options.max_input_tokens < 0 || options.max_input_tokens > engine_tokens) {
+    return absl::InvalidArgumentError(absl::StrCat("max input tokens: got ", options.max_input_tokens, ", want 0 to ",
+                                                   engine_tokens, ", the engine's largest batch"));
+  }
+  if (settled.max_input_tokens == 0) settled.max_input_tokens = engine_tokens;
+  if (settled.max_queue_tokens == 0) {
+    settled.max_queue_tokens = std::max(kBatchesInQueue * settled.max_batch_tokens, settled.max_input_tokens);
+  }
+  if (settled.max_queue_tokens < settled.max_input_tokens) {
+    return absl::InvalidArgumentError(absl::StrCat("max queue tokens: got ", settled.max_queue_tokens,
+                                                   ", want at least the largest input's ", settled.max_input_tokens));
+  }
+  if (settled.max_inputs_per_call < 1 || settled.max_image_pixels < 1 || settled.max_reply_bytes < 1) {
+    return absl::InvalidArgumentError("max inputs per call, image pixels and reply bytes must be at least 1");
+  }
+  std::unique_ptr<ModelService> service(
+      new ModelService(std::move(info), std::move(engine), settled, shared, std::move(on_fault)));
+  const BatcherOptions batcher_options = {.limits = {.max_tokens = settled.max_batch_tokens,
+                                                     .max_inputs = settled.max_batch_inputs,
+                                                     .max_wait_ns = settled.max_wait_us * 1000},
+                                          .max_queue_tokens = settled.max_queue_tokens};
+  absl::StatusOr<std::unique_ptr<Batcher>> batcher =
+      Batcher::Create(batcher_options, shared.clock, shared.device_turn,
+                      [service = service.get()](Batch batch) { service->RunBatch(std::move(batch)); });
+  if (!batcher.ok()) return batcher.status();
+  service->batcher_ = *std::move(batcher);
+  return service;
+}
+
+ModelService::ModelService(ModelInfo info, std::unique_ptr<Engine> engine, const ModelServiceOptions& options,
+                           const SharedResources& shared, std::function<void(const absl::Status&)> on_fault)
+    : info_(std::move(info)),
+      engine_(std::move(engine)),
+      options_(options),
+      shared_(shared),
+      on_fault_(std::move(on_fault)),
+      reply_pool_("lion-reply", 1) {}
+
+ModelService::~ModelService() = default;
+
+void ModelService::Drain() { batcher_->Drain(); }
+
+absl::Status ModelService::WarmUp(int64_t budget_ns, const std::function<void(const std::string&)>& progress) {
+  const int64_t begin_ns = shared_.clock->NowNs();
+  int64_t side = engine_->config().image.size;
+  absl::StatusOr<int64_t> tokens = engine_->CountTokens(side, side);
+  if (!tokens.ok()) return tokens.status();
+  if (*tokens > options_.max_input_tokens) {
+    side = engine_->config().patch_size;
+    tokens = engine_->CountTokens(side, side);
+    if (!tokens.ok()) return tokens.status();
+  }
+  const std::vector<uint8_t> blank(static_cast<size_t>(side * side * 3));
+  const Request request = {.image = {PixelLayout::kInterleavedUint8, blank.data(), side, side},
+                           .embedding = true,
+                           .pooling = engine_->config().pooling,
+                           .logits = engine_->config().classes > 0};
+  const int64_t most = std::max<int64_t>(1, std::min(options_.max_batch_tokens / *tokens, options_.max_batch_inputs));
+  for (int64_t inputs = 1;; inputs = std::min(2 * inputs, most)) {
+    const std::vector<Request> requests(static_cast<size_t>(inputs), request);
+    std::vector<Result> results(requests.size());
+    const int64_t start_ns = shared_.clock->NowNs();
+    {
+      const FairBudget::Grant turn = shared_.device_turn->Acquire(1);
+      if (absl::Status status = engine_->Forward(requests, std::span<Result>(results)); !status.ok()) return status;
+    }
+    const int64_t end_ns = shared_.clock->NowNs();
+    progress(absl::StrCat("warm-up of ", info_.name, ": ", inputs, inputs == 1 ? " image, " : " images, ",
+                          inputs * *tokens, " tokens: ", static_cast<double>((end_ns - start_ns) / 10'000) / 100,
+                          " ms"));
+    if (!results[0].status.ok()) {
+      progress(
+          absl::StrCat("WARNING: model ", info_.name, " answers a blank image with: ", results[0].status.message()));
+    }
+    const int64_t next_ns = 2 * (end_ns - start_ns);
+    if (inputs == most || end_ns - begin_ns + next_ns > budget_ns) return absl::OkStatus();
+  }
+}
+
+absl::Status ModelService::CheckInputCount(int64_t inputs) const {
+  if (inputs == 0) return absl::InvalidArgumentError("inputs is empty: want at least one");
+  if (inputs <= options_.max_inputs_per_call) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the call has ", inputs, " inputs, the limit is ",
+                                                 options_.max_inputs_per_call, " (--max-inputs-per-call)"));
+}
+
+absl::Status ModelService::StillWanted(const Call& call) const {
+  if (shared_.clock->NowNs() >= call.request.deadline_ns) {
+    return absl::DeadlineExceededError("the deadline passed before the work began");
+  }
+  if (call.abandoned->load(std::memory_order_relaxed)) return absl::CancelledError("cancelled by the caller");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ModelService::InputCost> ModelService::CheckInput(const InferenceInput& input,
+                                                                 const ImagePreprocessOptions& options) const {
+  if (!input.status.ok()) return input.status;
+  int64_t height = input.pixels.height;
+  int64_t width = input.pixels.width;
+  InputCost cost;
+  if (!input.encoded.empty()) {
+    absl::StatusOr<PreprocessPlan> plan = PlanPreprocess(input.encoded, options, engine_->config().patch_size);
+    if (!plan.ok()) return plan.status();
+    height = plan->size.height;
+    width = plan->size.width;
+    cost.decode_bytes = plan->memory_bytes;
+  }
+  absl::StatusOr<int64_t> tokens = engine_->CountTokens(height, width);
+  if (!tokens.ok()) return tokens.status();
+  if (*tokens > options_.max_input_tokens) {
+    return absl::InvalidArgumentError(absl::StrCat("an image of ", width, "x", height, " pixels has ", *tokens,
+                                                   " tokens, the limit is ", options_.max_input_tokens,
+                                                   " (--max-input-tokens)"));
+  }
+  cost.tokens = *tokens;
+  return cost;
+}
+
+void ModelService::Run(InferenceCall request, std::shared_ptr<std::atomic<bool>> abandoned, Done done) {
+  const auto call = std::make_shared<Call>();
+  call->request = std::move(request);
+  call->request.image.decode.max_pixels = options_.max_image_pixels;
+  call->abandoned = std::move(abandoned);
+  const std::vector<InferenceInput>& inputs = call->request.inputs;
+  if (absl::Status status = CheckInputCount(static_cast<int64_t>(inputs.size())); !status.ok()) {
+    return done(Refusal(std::move(status)));
+  }
+  if (device_lost_.load(std::memory_order_relaxed)) return done(Refusal(absl::UnavailableError("the device is lost")));
+  if (absl::Status status = StillWanted(*call); !status.ok()) return done(Refusal(std::move(status)));
+
+  call->results.resize(inputs.size());
+  std::vector<InputCost> costs(inputs.size());
+  int64_t call_tokens = 0;
+  int64_t accepted = 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    absl::StatusOr<InputCost> cost = CheckInput(inputs[i], call->request.image);
+    if (!cost.ok()) {
+      if (!call->request.partial_results) return done(Refusal(OfInput(i, cost.status())));
+      call->results[i].status = cost.status();
+      continue;
+    }
+    costs[i] = *cost;
+    call->results[i].tokens = cost->tokens;
+    call_tokens += cost->tokens;
+    ++accepted;
+  }
+  if (call->request.embedding && call->request.pooling == Pooling::kNone &&
+      call_tokens > options_.max_reply_bytes / static_cast<int64_t>(sizeof(float)) / engine_->config().width) {
+    return done(Refusal(absl::InvalidArgumentError(
+        absl::StrCat("one row per token of ", call_tokens, " tokens is more than the ", options_.max_reply_bytes,
+                     " bytes a reply may have: split the call, or choose another pooling"))));
+  }
+  if (accepted == 0) {
+    InferenceReply reply;
+    reply.results = std::move(call->results);
+    return done(std::move(reply));
+  }
+  absl::StatusOr<Batcher::Reservation> room = batcher_->Reserve(call_tokens);
+  if (!room.ok()) return done(Refusal(room.status()));
+
+  // Nothing but the tasks may answer from here on.
+  call->done = std::move(done);
+  call->remaining.store(accepted, std::memory_order_relaxed);
+  std::vector<Batcher::Entry> entries;
+  for (size_t i = 0; i < costs.size(); ++i) {
+    if (costs[i].tokens == 0) continue;
+    auto task = std::make_unique<Task>(this, call, i);
+    Batcher::Reservation reservation = room->Split(costs[i].tokens);
+    if (inputs[i].encoded.empty()) {
+      task->pixels = inputs[i].pixels;
+      entries.push_back(MakeEntry(std::move(task), std::move(reservation)));
+      continue;
+    }
+    struct Job {
+      std::unique_ptr<Task> task;
+      Batcher::Reservation reservation;
+    };
+    auto job = std::make_shared<Job>(Job{std::move(task), std::move(reservation)});
+    shared_.decode_pool->Submit([this, job = std::move(job), decode_bytes = costs[i].decode_bytes] {
+      Decode(std::move(job->task), decode_bytes, std::move(job->reservation));
+    });
+  }
+  if (!entries.empty()) batcher_->Submit(std::move(entries));
+}
+
+void ModelService::Decode(std::unique_ptr<Task> task, int64_t decode_bytes, Batcher::Reservation reservation) {
+  const FairBudget::Grant memory = shared_.decode_bytes->Acquire(decode_bytes);
+  task->timing.queue_ns = task->Lap(shared_.clock->NowNs());
+  if (absl::Status status = StillWanted(task->call()); !status.ok()) return task->Drop(status);
+  absl::StatusOr<RgbImage> image =
+      PreprocessImage(task->input().encoded, task->call().request.image, engine_->config().patch_size);
+  if (!image.ok()) return task->Drop(image.status());
+  task->image = *std::move(image);
+  task->pixels = {PixelLayout::kInterleavedUint8, task->image.pixels(), task->image.height(), task->image.width()};
+  task->timing.preprocess_ns = task->Lap(shared_.clock->NowNs());
+  std::vector<Batcher::Entry> entries;
+  entries.push_back(MakeEntry(std::move(task), std::move(reservation)));
+  batcher_->Submit(std::move(entries));
+}
+
+Batcher::Entry ModelService::MakeEntry(std::unique_ptr<Task> task, Batcher::Reservation reservation) const {
+  Batcher::Entry entry;
+  entry.reservation = std::move(reservation);
+  entry.priority = task->call().request.priority;
+  entry.deadline_ns = task->call().request.deadline_ns;
+  entry.cancelled = task->call().abandoned.get();
+  entry.task = std::move(task);
+  return entry;
+}
+
+void ModelService::RunBatch(Batch batch) {
+  struct Finished {
+    std::vector<std::unique_ptr<BatchTask>> tasks;
+    std::vector<Result> results;
+    absl::Status device;
+  };
+  auto finished = std::make_shared<Finished>();
+  std::vector<Request> requests;
+  requests.reserve(batch.tasks.size());
+  for (const std::unique_ptr<BatchTask>& task : batch.tasks) {
+    auto& input = static_cast<Task&>(*task);
+    input.timing.queue_ns += input.Lap(batch.formed_ns);
+    requests.push_back(input.MakeRequest());
+  }
+  finished->results.resize(requests.size());
+  const int64_t start_ns = shared_.clock->NowNs();
+  finished->device = device_lost_.load(std::memory_order_relaxed)
+                         ? absl::UnavailableError("an earlier batch")
+                         : engine_->Forward(requests, std::span<Result>(finished->results));
+  const int64_t compute_ns = shared_.clock->NowNs() - start_ns;
+  if (!finished->device.ok()) {
+    if (!device_lost_.exchange(true)) on_fault_(finished->device);
+    finished->device = absl::UnavailableError(absl::StrCat("the device is lost: ", finished->device.message()));
+  }
+  finished->tasks = std::move(batch.tasks);
+  reply_pool_.Submit([finished = std::move(finished), compute_ns, tokens = batch.tokens] {
+    const auto inputs = static_cast<int64_t>(finished->tasks.size());
+    for (size_t i = 0; i < finished->tasks.size(); ++i) {
+      static_cast<Task&>(*finished->tasks[i])
+          .Finish(finished->device, std::move(finished->results[i]), compute_ns, inputs, tokens);
+      finished->tasks[i].reset();
+    }
+  });
+}
+
+}  // namespace lion

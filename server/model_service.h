@@ -1,0 +1,170 @@
+// One served model: validates and prepares inputs, batches them across callers, runs the engine, answers each call
+// once.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/engine.h"
+#include "server/batcher.h"
+#include "server/clock.h"
+#include "server/fair_budget.h"
+#include "server/image/preprocess.h"
+#include "server/thread_pool.h"
+
+namespace lion {
+
+struct ModelServiceOptions {
+  // A batch is formed up to this many tokens; clamped to the engine's largest batch.
+  int64_t max_batch_tokens = 8192;
+  int64_t max_batch_inputs = 1024;
+  int64_t max_wait_us = 0;
+  // Tokens of one input; a larger one is refused. 0: the engine's largest batch.
+  int64_t max_input_tokens = 0;
+  // Tokens being decoded or waiting. 0: 16 batches, or the largest input if that is more.
+  int64_t max_queue_tokens = 0;
+  int64_t max_inputs_per_call = 1024;
+  int64_t max_image_pixels = int64_t{256} << 20;  // of an encoded image, from its header
+  // Bytes of one call's embeddings with Pooling::kNone: what a reply may hold.
+  int64_t max_reply_bytes = int64_t{1} << 30;
+};
+
+// What the service does not need to know of a model, but its callers ask about.
+struct ModelInfo {
+  std::string name;
+  std::string version = "1";
+  int64_t parameters = 0;
+  std::string weights;  // the file, and "model" or "ema" where it held both
+};
+
+// Shared by all models of a process; outlives them.
+struct SharedResources {
+  Clock* clock = nullptr;
+  ThreadPool* decode_pool = nullptr;
+  FairBudget* decode_bytes = nullptr;  // of all decodes going on at once
+  FairBudget* device_turn = nullptr;   // limit 1: one Forward at a time
+};
+
+// One input of a call: the first of these that is set counts. The bytes and pixels are the caller's, and must stay
+// alive until the call is done.
+struct InferenceInput {
+  absl::Status status;       // not OK: the input was found bad already
+  std::string_view encoded;  // an image file
+  ImageInput pixels;         // ready for patching
+};
+
+struct InferenceCall {
+  std::vector<InferenceInput> inputs;
+  ImagePreprocessOptions image;  // of encoded inputs; max_pixels is the service's
+  bool embedding = false;        // what is wanted of every input
+  Pooling pooling = Pooling::kMean;
+  bool logits = false;
+  int priority = 0;              // 0..kMaxPriority
+  bool partial_results = false;  // a bad input fails itself alone
+  int64_t arrival_ns = 0;        // of the service's clock
+  int64_t deadline_ns = kNever;
+};
+
+struct InputReply {
+  absl::Status status;
+  int64_t tokens = 0;
+  Result result;  // valid when the status is OK
+};
+
+// Where the time went, of the input that finished last: three intervals that do not overlap.
+struct CallTiming {
+  int64_t preprocess_ns = 0;  // decoding and resizing
+  int64_t queue_ns = 0;       // waiting for a decoding thread and for a batch
+  int64_t compute_ns = 0;     // the forward pass of the batch
+  int64_t batch_inputs = 0;   // inputs in the batch, from all callers
+  int64_t batch_tokens = 0;
+};
+
+struct InferenceReply {
+  // Not OK: the call failed, and `results` says nothing. Of a bad input (without partial_results) the message begins
+  // with "input N: ".
+  absl::Status status;
+  std::vector<InputReply> results;  // in the order of the inputs
+  CallTiming timing;
+};
+
+// Owns engine and batcher. Every call ends in exactly one `done`, on the caller's thread when it is refused at once,
+// else on the service's reply thread; never on the engine's. Each input goes its own way through decoding pool and
+// batcher, so a call larger than a batch is split, and calls share batches. All methods may be called from any thread.
+class ModelService {
+ public:
+  using Done = std::function<void(InferenceReply)>;
+
+  // `on_fault` is called once, on the batcher's thread, when the device fails; from then on calls get UNAVAILABLE.
+  static absl::StatusOr<std::unique_ptr<ModelService>> Create(ModelInfo info, std::unique_ptr<Engine> engine,
+                                                              const ModelServiceOptions& options,
+                                                              const SharedResources& shared,
+                                                              std::function<void(const absl::Status&)> on_fault);
+  // Finishes what was accepted.
+  ~ModelService();
+
+  // Runs batches of blank images through the engine: one of the model's size, then twice as many each time, up to the
+  // batch budget or until the next would pass `budget_ns`. To be called before the first Run. `progress` gets a line
+  // each.
+  absl::Status WarmUp(int64_t budget_ns, const std::function<void(const std::string&)>& progress);
+
+  // INVALID_ARGUMENT: none, or more than max_inputs_per_call. For callers that want to know before they prepare a call.
+  absl::Status CheckInputCount(int64_t inputs) const;
+
+  // Never blocks. `abandoned` may be set by the caller at any time, and is set by the service when a failed input makes
+  // the rest pointless: what has not begun to compute is then dropped. UNAVAILABLE, RESOURCE_EXHAUSTED (see
+  // Batcher::Reserve), INVALID_ARGUMENT, DEADLINE_EXCEEDED, CANCELLED, INTERNAL.
+  void Run(InferenceCall call, std::shared_ptr<std::atomic<bool>> abandoned, Done done);
+
+  // Refuses new calls from now on.
+  void Drain();
+
+  const ModelInfo& info() const { return info_; }
+  const Engine& engine() const { return *engine_; }
+  // Tokens being decoded or waiting, and inputs that were dropped without being computed since the start.
+  int64_t waiting_tokens() const { return batcher_->reserved_tokens(); }
+  int64_t dropped_inputs() const { return dropped_inputs_.load(std::memory_order_relaxed); }
+  // With every 0 replaced by the value it stands for.
+  const ModelServiceOptions& options() const { return options_; }
+
+ private:
+  struct Call;
+  class Task;
+
+  ModelService(ModelInfo info, std::unique_ptr<Engine> engine, const ModelServiceOptions& options,
+               const SharedResources& shared, std::function<void(const absl::Status&)> on_fault);
+
+  absl::Status CheckCall(const InferenceCall& call) const;
+  // The input's tokens and its decoder's memory, or why it is refused.
+  struct InputCost {
+    int64_t tokens = 0;
+    int64_t decode_bytes = 0;
+  };
+  absl::StatusOr<InputCost> CheckInput(const InferenceInput& input, const ImagePreprocessOptions& options) const;
+  // OK, or why the call should not be worked on any more.
+  absl::Status StillWanted(const Call& call) const;
+  // On a thread of the decoding pool.
+  void Decode(std::unique_ptr<Task> task, int64_t decode_bytes, Batcher::Reservation reservation);
+  Batcher::Entry MakeEntry(std::unique_ptr<Task> task, Batcher::Reservation reservation) const;
+  // On the batcher's thread.
+  void RunBatch(Batch batch);
+
+  const ModelInfo info_;
+  const std::unique_ptr<Engine> engine_;
+  const ModelServiceOptions options_;
+  const SharedResources shared_;
+  const std::function<void(const absl::Status&)> on_fault_;
+  std::atomic<bool> device_lost_ = false;
+  std::atomic<int64_t> dropped_inputs_ = 0;
+  ThreadPool reply_pool_;
+  std::unique_ptr<Batcher> batcher_;
+};
+
+}  // namespace lion

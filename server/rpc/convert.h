@@ -1,0 +1,25 @@
+// Between the messages of lion.v1 and the service's own types.
+#pragma once
+
+#include "absl/status/status.h"
+#include "lion/v1/lion.pb.h"
+#include "server/model_service.h"
+
+namespace lion {
+
+// What a request asks for. The call's inputs point into `request`, which must outlive the call. INVALID_ARGUMENT or
+// FAILED_PRECONDITION for what concerns the whole call; a bad input carries its own status.
+absl::Status ConvertRequest(const v1::EmbedRequest& request, const ModelService& model, InferenceCall* call);
+absl::Status ConvertRequest(const v1::ClassifyRequest& request, const ModelService& model, InferenceCall* call);
+
+// One input's reply, whose status is OK.
+void ConvertResult(const v1::EmbedRequest& request, const ModelService& model, Result result, v1::EmbedResult* out);
+void ConvertResult(const v1::ClassifyRequest& request, const ModelService& model, Result result,
+                   v1::ClassifyResult* out);
+
+// All but total_ns.
+v1::Timing ConvertTiming(const CallTiming& timing);
+
+v1::Model DescribeModel(const ModelService& model);
+
+}  // namespace lion

@@ -1,0 +1,169 @@
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/convert.h"
+
+namespace lion {
+namespace {
+
+absl::StatusOr<enum Resize> ConvertResize(v1::ImageOptions::Resize resize, enum Resize model) {
+  switch (resize) {
+    case v1::ImageOptions::RESIZE_UNSPECIFIED:
+      return model;
+    case v1::ImageOptions::RESIZE_CENTER_CROP:
+      return Resize::kCenterCrop;
+    case v1::ImageOptions::RESIZE_STRETCH:
+      return Resize::kStretch;
+    case v1::ImageOptions::RESIZE_LONG_SIDE:
+      return Resize::kLongSide;
+    case v1::ImageOptions::RESIZE_NONE:
+      return Resize::kNone;
+    default:
+      return absl::InvalidArgumentError(absl::StrCat("options.image.resize: ", int{resize}, " is not a known value"));
+  }
+}
+
+absl::StatusOr<Pooling> ConvertPooling(v1::Pooling pooling, const ModelConfig& config) {
+  switch (pooling) {
+    case v1::POOLING_UNSPECIFIED:
+      return config.pooling;
+    case v1::POOLING_MEAN:
+      return Pooling::kMean;
+    case v1::POOLING_CLS:
+      return Pooling::kCls;
+    case v1::POOLING_POOLER:
+      if (!config.pooler) return absl::InvalidArgumentError("pooling: the model has no pooler (POOLING_POOLER)");
+      return Pooling::kPooler;
+    case v1::POOLING_MAX:
+      return Pooling::kMax;
+    case v1::POOLING_LAST:
+      return Pooling::kLast;
+    case v1::POOLING_NONE:
+      return Pooling::kNone;
+    default:
+      return absl::InvalidArgumentError(absl::StrCat("pooling: ", int{pooling}, " is not a known value"));
+  }
+}
+
+absl::StatusOr<ImageInput> ConvertPixels(const v1::PixelTensor& tensor) {
+  const bool is_float = tensor.type() == v1::PixelTensor::TYPE_FLOAT32;
+  if (!is_float && tensor.type() != v1::PixelTensor::TYPE_UINT8) {
+    return absl::InvalidArgumentError(absl::StrCat("pixels.type: ", int{tensor.type()}, " is not a known value"));
+  }
+  const uint64_t element_bytes = is_float ? 4 : 1;
+  const std::string shape = absl::StrCat("[3, height ", tensor.height(), ", width ", tensor.width(), "]");
+  if (tensor.height() == 0 || tensor.width() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("pixels: the shape ", shape, " has a side of 0"));
+  }
+  uint64_t expected = 0;
+  if (__builtin_mul_overflow(uint64_t{tensor.height()} * tensor.width(), 3 * element_bytes, &expected) ||
+      expected != tensor.data().size()) {
+    return absl::InvalidArgumentError(absl::StrCat("pixels.data has ", tensor.data().size(),
+                                                   " bytes; planar RGB of shape ", shape, ", ",
+                                                   is_float ? "float32" : "uint8", ", takes 3 * ", tensor.height(),
+                                                   " * ", tensor.width(), " * ", element_bytes, " bytes"));
+  }
+  return ImageInput{is_float ? PixelLayout::kPlanarFloat32 : PixelLayout::kPlanarUint8, tensor.data().data(),
+                    tensor.height(), tensor.width()};
+}
+
+InferenceInput ConvertInput(const v1::Input& input, const ModelInfo& info) {
+  InferenceInput converted;
+  switch (input.value_case()) {
+    case v1::Input::kImage:
+      converted.encoded = input.image();
+      if (input.image().empty()) converted.status = absl::InvalidArgumentError("image is empty: 0 bytes");
+      break;
+    case v1::Input::kPixels:
+      if (absl::StatusOr<ImageInput> pixels = ConvertPixels(input.pixels()); pixels.ok()) {
+        converted.pixels = *pixels;
+      } else {
+        converted.status = pixels.status();
+      }
+      break;
+    case v1::Input::kText:
+    case v1::Input::kTextPair:
+    case v1::Input::kTokens:
+      converted.status = absl::InvalidArgumentError(
+          absl::StrCat("text was given, but the model '", info.name, "' takes images (image or pixels)"));
+      break;
+    case v1::Input::VALUE_NOT_SET:
+      converted.status = absl::InvalidArgumentError("no value is set: want image or pixels");
+      break;
+  }
+  return converted;
+}
+
+absl::Status ConvertImageOptions(const v1::ImageOptions& options, const ImageConfig& model,
+                                 ImagePreprocessOptions* out) {
+  out->config = model;
+  absl::StatusOr<enum Resize> resize = ConvertResize(options.resize(), model.resize);
+  if (!resize.ok()) return resize.status();
+  out->config.resize = *resize;
+  if (options.size() > 0) out->config.size = options.size();
+  if (options.crop_ratio() != 0) {
+    if (!(options.crop_ratio() > 0 && options.crop_ratio() <= 1)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("options.image.crop_ratio: got ", options.crop_ratio(), ", want more than 0 and at most 1"));
+    }
+    out->config.crop_ratio = options.crop_ratio();
+  }
+  out->decode.apply_exif_orientation = !options.has_apply_exif_orientation() || options.apply_exif_orientation();
+  out->decode.allow_truncated = options.allow_truncated();
+  return absl::OkStatus();
+}
+
+// Everything that inference requests have in common.
+template <class Request>
+absl::Status ConvertCommon(const Request& request, const ModelService& model, InferenceCall* call) {
+  const v1::RequestOptions& options = request.options();
+  if (options.priority() > uint32_t{kMaxPriority}) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("options.priority: got ", options.priority(), ", want 0 to ", kMaxPriority));
+  }
+  if (!v1::Truncation_IsValid(options.truncation())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("options.truncation: ", int{options.truncation()}, " is not a known value"));
+  }
+  // Before anything is made for each of them.
+  if (absl::Status status = model.CheckInputCount(request.inputs_size()); !status.ok()) return status;
+  if (absl::Status status = ConvertImageOptions(options.image(), model.engine().config().image, &call->image);
+      !status.ok()) {
+    return status;
+  }
+  call->priority = static_cast<int>(options.priority());
+  call->partial_results = options.partial_results();
+  if (options.timeout_ms() > 0) {
+    call->deadline_ns = std::min(call->deadline_ns, call->arrival_ns + int64_t{options.timeout_ms()} * 1'000'000);
+  }
+  call->inputs.reserve(static_cast<size_t>(request.inputs_size()));
+  for (const v1::Input& input : request.inputs()) call->inputs.push_back(ConvertInput(input, model.info()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ConvertRequest(const v1::EmbedRequest& request, const ModelService& model, InferenceCall* call) {
+  const ModelConfig& config = model.engine().config();
+  absl::StatusOr<Pooling> pooling = ConvertPooling(request.pooling(), config);
+  if (!pooling.ok()) return pooling.status();
+  if (request.dimensions() > config.width) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("dimensions: got ", request.dimensions(), ", the model's embeddings have ", config.width));
+  }
+  call->embedding = true;
+  call->pooling = *pooling;
+  return ConvertCommon(request, model, call);
+}
+
+absl::Status ConvertRequest(const v1::ClassifyRequest& request, const ModelService& model, InferenceCall* call) {
+  if (model.engine().config().classes == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the model '", model.info().name, "' has no classification head"));
+  }
+  call->logits = true;
+  return ConvertCommon(request, model, call);
+}
+
+}  // namespace lion

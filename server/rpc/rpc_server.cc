@@ -1,0 +1,91 @@
+#include "server/rpc/rpc_server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "server/rpc/lion_service.h"
+
+namespace lion {
+namespace {
+
+constexpr int kMinPingIntervalMs = 10'000;
+
+std::string Address(const RpcServerOptions& options) {
+  const bool bare_ipv6 = options.host.find(':') != std::string::npos && options.host.front() != '[';
+  return bare_ipv6 ? absl::StrCat("[", options.host, "]:", options.port)
+                   : absl::StrCat(options.host, ":", options.port);
+}
+
+class RpcServerImpl final : public RpcServer {
+ public:
+  RpcServerImpl(ModelRegistry* registry, const Clock* clock) : service_(registry, clock) {}
+
+  ~RpcServerImpl() override {
+    if (server_ != nullptr) Shutdown(0);
+  }
+
+  absl::Status Listen(const RpcServerOptions& options) {
+    grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    grpc::ServerBuilder builder;
+    const std::string address = Address(options);
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
+    builder.SetMaxReceiveMessageSize(
+        static_cast<int>(std::min<int64_t>(options.max_message_bytes, std::numeric_limits<int>::max())));
+    builder.SetMaxSendMessageSize(-1);
+    // A busy port is an error, not a share of its connections.
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr || port_ == 0) {
+      return absl::UnavailableError(
+          absl::StrCat("cannot listen on ", address, ": the port is in use, or the address is not this machine's"));
+    }
+    SetServing(kServiceNames, false);
+    return absl::OkStatus();
+  }
+
+  void SetServing(const std::vector<std::string>& services, bool serving) override {
+    for (const std::string& service : services) server_->GetHealthCheckService()->SetServingStatus(service, serving);
+  }
+
+  void StopServing() override { server_->GetHealthCheckService()->Shutdown(); }
+
+  void Shutdown(int64_t grace_ms) override {
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(grace_ms));
+  }
+
+  int port() const override { return port_; }
+
+ private:
+  LionServiceImpl service_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& options, ModelRegistry* registry,
+                                                            const Clock* clock) {
+  if (options.port < 0 || options.port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat("port: got ", options.port, ", want 0 to 65535"));
+  }
+  if (options.host.empty()) return absl::InvalidArgumentError("host is empty");
+  if (options.max_message_bytes < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max message bytes: got ", options.max_message_bytes, ", want >= 1"));
+  }
+  auto server = std::make_unique<RpcServerImpl>(registry, clock);
+  if (absl::Status status = server->Listen(options); !status.ok()) return status;
+  return server;
+}
+
+}  // namespace lion

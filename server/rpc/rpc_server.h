@@ -1,0 +1,43 @@
+// The gRPC server: listening, health, reflection, shutting down.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/clock.h"
+#include "server/model_registry.h"
+
+namespace lion {
+
+struct RpcServerOptions {
+  std::string host = "0.0.0.0";                    // a name or address, IPv6 with or without brackets
+  int port = 8001;                                 // 0: any free one
+  int64_t max_message_bytes = int64_t{256} << 20;  // of one request
+};
+
+// gRPC's own threads run handlers, which never block. All methods may be called from any thread.
+class RpcServer {
+ public:
+  // Listens at once. Until SetServing, health is NOT_SERVING and calls are refused by the registry. UNAVAILABLE: the
+  // address cannot be had. `registry` and `clock` must outlive the server.
+  static absl::StatusOr<std::unique_ptr<RpcServer>> Start(const RpcServerOptions& options, ModelRegistry* registry,
+                                                          const Clock* clock);
+  virtual ~RpcServer() = default;  // shuts down, cancelling what is not finished
+
+  // The health of these services.
+  virtual void SetServing(const std::vector<std::string>& services, bool serving) = 0;
+  // NOT_SERVING for all services, for good.
+  virtual void StopServing() = 0;
+  // Refuses new calls, gives those inside `grace_ms` to send their replies, cancels the rest.
+  virtual void Shutdown(int64_t grace_ms) = 0;
+
+  virtual int port() const = 0;
+};
+
+// What health checks may ask for besides the models' names: the server as a whole, and its service.
+inline const std::vector<std::string> kServiceNames = {"", "lion.v1.LionService"};
+
+}  // namespace lion

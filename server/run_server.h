@@ -1,0 +1,35 @@
+// The life of the server process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "server/rpc/rpc_server.h"
+#include "server/start_up.h"
+#include "server/stop_signals.h"
+
+namespace lion {
+
+struct ServerConfig {
+  std::vector<std::string> models;  // [NAME=]PATH
+  StartUpOptions start_up;
+  RpcServerOptions rpc;
+  int decode_threads = 0;        // 0: as many as processors
+  int64_t drain_timeout_s = 30;  // how long accepted calls may take to finish; 0: they are cut off
+};
+
+// The process's exit codes.
+enum ExitCode : int {
+  kExitOk = 0,
+  kExitDrainTimeout = 1,
+  kExitUsage = 2,
+  kExitModel = 3,
+  kExitPort = 4,
+  kExitDevice = 5,
+};
+
+// Listens, loads, warms up, serves until a signal, drains. A failure is one line in the log. The log is set up already.
+ExitCode RunServer(const ServerConfig& config, StopSignals& stop);
+
+}  // namespace lion

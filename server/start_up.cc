@@ -1,0 +1,155 @@
+#include "server/start_up.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/resources.h"
+#include "server/log.h"
+
+namespace lion {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+std::string DefaultName(const std::filesystem::path& path) {
+  std::filesystem::path clean = std::filesystem::absolute(path).lexically_normal();
+  if (!clean.has_filename()) clean = clean.parent_path();
+  std::error_code ignored;
+  if (std::filesystem::is_directory(clean, ignored)) return clean.filename().string();
+  const std::string stem = clean.stem().string();
+  const bool says_nothing = stem == "checkpoint" || stem == "model" || stem == "pytorch_model";
+  return says_nothing ? clean.parent_path().filename().string() : stem;
+}
+
+std::string DescribeLoaded(const ModelSpec& spec, const LoadedModel& loaded, const ModelService& service) {
+  const ModelConfig& config = loaded.config;
+  const Engine& engine = service.engine();
+  const ModelServiceOptions& limits = service.options();
+  std::string text = absl::StrCat("model ", spec.name, "\n  file        ", loaded.file, " (", loaded.format, ", ",
+                                  loaded.file_bytes / kMiB, " MiB)");
+  if (!loaded.weights.empty()) absl::StrAppend(&text, "\n  weights     ", loaded.weights);
+  if (!loaded.stripped_prefix.empty())
+    absl::StrAppend(&text, "\n  prefix      ", loaded.stripped_prefix, " (stripped)");
+  absl::StrAppend(&text, "\n  model       ", std::string(VariantName(config.variant)), ", order ",
+                  std::string(PatchOrderName(config.order)), ", ", loaded.parameters, " parameters");
+  absl::StrAppend(&text, "\n  shape       D ", config.width, ", heads ", config.heads, ", depth ", config.depth,
+                  ", patch ", config.patch_size, ", image ", config.image.size, " (",
+                  std::string(ResizeName(config.image.resize)), ")");
+  absl::StrAppend(&text, "\n  outputs     pooling ", std::string(PoolingName(config.pooling)),
+                  config.normalize ? " normalized" : "", ", ", config.classes, " classes, ", config.labels.size(),
+                  " labels");
+  absl::StrAppend(&text, "\n  device      ", engine.device(), ", ", std::string(ComputeTypeName(engine.compute_type())),
+                  ", isa ", engine.isa(), ", ", engine.threads(), " threads");
+  absl::StrAppend(&text, "\n  limits      batch ", limits.max_batch_tokens, " tokens and ", limits.max_batch_inputs,
+                  " inputs, input ", limits.max_input_tokens, " tokens, queue ", limits.max_queue_tokens,
+                  " tokens, call ", limits.max_inputs_per_call, " inputs, image ", limits.max_image_pixels, " pixels");
+  absl::StrAppend(&text, "\n  memory      weights ", engine.weight_bytes() / kMiB, " MiB, activations ",
+                  engine.bytes_per_token() * engine.max_batch_tokens() / kMiB, " MiB (", engine.bytes_per_token(),
+                  " bytes a token)");
+  return text;
+}
+
+// The largest batch for each of several models, so that all arenas together take the quarter of the memory that a
+// single engine would: one of the smallest useful size tells what a token costs.
+absl::StatusOr<int64_t> ShareOfMemory(const LoadedModel& loaded, EngineOptions options, int64_t smallest_tokens,
+                                      size_t models) {
+  constexpr int64_t kMostTokens = 131'072;
+  options.max_batch_tokens = smallest_tokens;
+  absl::StatusOr<std::unique_ptr<Engine>> probe = Engine::Create(loaded, options);
+  if (!probe.ok()) return probe.status();
+  const int64_t share_bytes = MemoryLimitBytes() / 4 / static_cast<int64_t>(models);
+  const int64_t tokens = share_bytes / std::max<int64_t>(1, (*probe)->bytes_per_token());
+  return std::max(smallest_tokens, std::min(tokens, kMostTokens));
+}
+
+StartUpFailure StartModel(const ModelSpec& spec, const StartUpOptions& options, const SharedResources& shared,
+                          size_t models,
+                          const std::function<void(const std::string& name, const absl::Status&)>& on_fault,
+                          std::unique_ptr<ModelService>* out) {
+  using Kind = StartUpFailure::Kind;
+  const auto failure = [&spec](Kind kind, const absl::Status& status) {
+    return StartUpFailure{kind, absl::Status(status.code(), absl::StrCat("model ", spec.name, ": ", status.message()))};
+  };
+  LogInfo(absl::StrCat("loading ", spec.name, " from ", spec.path));
+  absl::StatusOr<LoadedModel> loaded = LoadModel(spec.path, options.load);
+  if (!loaded.ok()) return failure(Kind::kModel, loaded.status());
+  for (const std::string& warning : loaded->warnings) LogWarning(absl::StrCat("model ", spec.name, ": ", warning));
+  for (const Provenance& value : loaded->provenance) {
+    LogDebug(absl::StrCat("model ", spec.name, ": ", value.key, " = ", value.value, " from ", value.origin));
+  }
+  if (loaded->config.modality != Modality::kVision) {
+    return failure(Kind::kModel, absl::UnimplementedError("it is a text model; this version serves vision models"));
+  }
+
+  EngineOptions engine_options = options.engine;
+  if (options.service.max_input_tokens > 0) {
+    engine_options.max_batch_tokens = std::max(options.service.max_batch_tokens, options.service.max_input_tokens);
+  } else if (models > 1) {
+    absl::StatusOr<int64_t> share = ShareOfMemory(*loaded, engine_options, options.service.max_batch_tokens, models);
+    if (!share.ok()) return failure(Kind::kDevice, share.status());
+    engine_options.max_batch_tokens = *share;
+  }
+  absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(*loaded, engine_options);
+  if (!engine.ok()) return failure(Kind::kDevice, engine.status());
+
+  ModelInfo info = {.name = spec.name, .parameters = loaded->parameters, .weights = loaded->file};
+  if (!loaded->weights.empty()) absl::StrAppend(&info.weights, " (", loaded->weights, ")");
+  absl::StatusOr<std::unique_ptr<ModelService>> service =
+      ModelService::Create(std::move(info), *std::move(engine), options.service, shared,
+                           [name = spec.name, on_fault](const absl::Status& status) { on_fault(name, status); });
+  if (!service.ok()) return failure(Kind::kDevice, service.status());
+  LogInfo(DescribeLoaded(spec, *loaded, **service));
+  if (absl::Status status = (*service)->WarmUp(options.warm_up_ms * 1'000'000, LogInfo); !status.ok()) {
+    return failure(Kind::kDevice, status);
+  }
+  *out = *std::move(service);
+  return {};
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<ModelSpec>> ParseModelSpecs(const std::vector<std::string>& specs) {
+  if (specs.empty()) return absl::InvalidArgumentError("no model: want --model [NAME=]PATH");
+  std::vector<ModelSpec> parsed;
+  std::set<std::string> names;
+  for (const std::string& text : specs) {
+    ModelSpec spec;
+    const size_t equals = text.find('=');
+    // A '=' behind a '/' belongs to the path.
+    if (equals != std::string::npos && text.find('/') > equals) {
+      spec.name = text.substr(0, equals);
+      spec.path = text.substr(equals + 1);
+    } else {
+      spec.path = text;
+      spec.name = DefaultName(text);
+    }
+    if (spec.name.empty() || spec.path.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("--model '", text, "': want [NAME=]PATH, neither of them empty"));
+    }
+    if (!names.insert(spec.name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("two models are named '", spec.name, "': name them with --model NAME=PATH"));
+    }
+    parsed.push_back(std::move(spec));
+  }
+  return parsed;
+}
+
+StartUpFailure StartModels(const std::vector<ModelSpec>& specs, const StartUpOptions& options,
+                           const SharedResources& shared,
+                           const std::function<void(const std::string& name, const absl::Status&)>& on_fault,
+                           std::vector<std::unique_ptr<ModelService>>* models) {
+  for (const ModelSpec& spec : specs) {
+    std::unique_ptr<ModelService> model;
+    if (StartUpFailure failure = StartModel(spec, options, shared, specs.size(), on_fault, &model);
+        failure.kind != StartUpFailure::Kind::kNone) {
+      return failure;
+    }
+    models->push_back(std::move(model));
+  }
+  return {};
+}
+
+}  // namespace lion

@@ -1,0 +1,79 @@
+#include "tests/client/fake_server.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "grpc/health/v1/health.grpc.pb.h"
+
+namespace lion::testing {
+namespace {
+
+const grpc::Status kNotSet(grpc::StatusCode::UNIMPLEMENTED, "the test sets no handler for this call");
+
+class FakeLion final : public v1::LionService::Service {
+ public:
+  explicit FakeLion(FakeHandlers* handlers) : handlers_(handlers) {}
+
+  grpc::Status Embed(grpc::ServerContext* context, const v1::EmbedRequest* request,
+                     v1::EmbedResponse* response) override {
+    return handlers_->embed ? handlers_->embed(*context, *request, *response) : kNotSet;
+  }
+  grpc::Status Classify(grpc::ServerContext* context, const v1::ClassifyRequest* request,
+                        v1::ClassifyResponse* response) override {
+    return handlers_->classify ? handlers_->classify(*context, *request, *response) : kNotSet;
+  }
+  grpc::Status ListModels(grpc::ServerContext*, const v1::ListModelsRequest*,
+                          v1::ListModelsResponse* response) override {
+    return handlers_->list_models ? handlers_->list_models(*response) : kNotSet;
+  }
+  grpc::Status GetModel(grpc::ServerContext*, const v1::GetModelRequest* request, v1::Model* response) override {
+    return handlers_->get_model ? handlers_->get_model(*request, *response) : kNotSet;
+  }
+
+ private:
+  FakeHandlers* const handlers_;
+};
+
+class FakeHealth final : public grpc::health::v1::Health::Service {
+ public:
+  explicit FakeHealth(FakeHandlers* handlers) : handlers_(handlers) {}
+
+  grpc::Status Check(grpc::ServerContext*, const grpc::health::v1::HealthCheckRequest* request,
+                     grpc::health::v1::HealthCheckResponse* response) override {
+    if (!request->service().empty()) return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such service");
+    response->set_status(handlers_->health);
+    return grpc::Status::OK;
+  }
+
+ private:
+  FakeHandlers* const handlers_;
+};
+
+}  // namespace
+
+struct FakeServer::Services {
+  explicit Services(FakeHandlers* handlers) : lion(handlers), health(handlers) {}
+  FakeLion lion;
+  FakeHealth health;
+  std::unique_ptr<grpc::Server> server;
+};
+
+FakeServer::FakeServer(FakeHandlers* handlers, int port) : services_(std::make_unique<Services>(handlers)) {
+  grpc::ServerBuilder builder;
+  builder.SetMaxReceiveMessageSize(-1);
+  builder.SetMaxSendMessageSize(-1);
+  builder.AddListeningPort("localhost:" + std::to_string(port), grpc::InsecureServerCredentials(), &port_);
+  builder.RegisterService(&services_->lion);
+  builder.RegisterService(&services_->health);
+  services_->server = builder.BuildAndStart();
+  if (services_->server == nullptr || port_ == 0) {
+    std::fprintf(stderr, "the fake server cannot listen on localhost:%d\n", port);
+    std::abort();
+  }
+}
+
+FakeServer::~FakeServer() { services_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5)); }
+
+}  // namespace lion::testing
