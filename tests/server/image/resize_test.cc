@@ -2,6 +2,7 @@
 #include "server/image/resize.h"
 
 #include <gtest/gtest.h>
+#include <hwy/highway.h>
 
 #include <cstring>
 #include <sstream>
@@ -71,6 +72,20 @@ int CheckAll(const std::string& kind, int64_t (*sample)(int64_t, int64_t, int64_
 TEST(Resize, EqualsPillow) { EXPECT_EQ(CheckAll("resize", Pattern), 13); }
 
 TEST(Resize, CheckerboardEqualsPillow) { EXPECT_EQ(CheckAll("checkerboard", Checkerboard), 1); }
+
+TEST(Resize, EveryInstructionSetGivesTheSameBits) {
+  int sets = 0;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+    EXPECT_EQ(CheckAll("resize", Pattern), 13);
+    ++sets;
+  }
+  hwy::SetSupportedTargetsForTest(0);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  EXPECT_GE(sets, 1);
+}
 
 TEST(ComputeBicubicWeights, SumToOneAndStayInside) {
   for (const int64_t in_size : {1, 2, 7, 64, 1000}) {

@@ -1,0 +1,39 @@
+#!/bin/sh
+# Installs the Debian packages that are missing. scripts/setup.sh [build|test|lint]: what is needed to build (default), to
+# run the tests as well, or to check format and style as well.
+set -eu
+
+build="ca-certificates cmake ninja-build g++ pkg-config libgrpc++-dev protobuf-compiler protobuf-compiler-grpc
+  libprotobuf-dev libabsl-dev libcli11-dev nlohmann-json3-dev libspdlog-dev libdnnl-dev libhwy-dev libjpeg-dev libpng-dev
+  libwebp-dev zlib1g-dev"
+test="libgtest-dev libgmock-dev"
+lint="clang-format-14"
+
+case "${1:-build}" in
+  build) wanted="$build" ;;
+  test) wanted="$build $test" ;;
+  lint) wanted="$build $test $lint" ;;
+  *) echo "setup.sh: '$1' is none of build, test, lint" >&2; exit 2 ;;
+esac
+
+missing=""
+for package in $wanted; do
+  dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' || missing="$missing $package"
+done
+if [ -z "$missing" ]; then
+  exit 0
+fi
+
+run=""
+if [ "$(id -u)" != 0 ]; then
+  command -v sudo > /dev/null || {
+    echo "setup.sh: these Debian packages are missing, and there is neither root nor sudo to install them:$missing" >&2
+    exit 1
+  }
+  run=sudo
+fi
+echo "Installing:$missing"
+export DEBIAN_FRONTEND=noninteractive
+$run apt-get update -qq
+# shellcheck disable=SC2086  # a list of packages
+$run apt-get install -y -qq --no-install-recommends $missing > /dev/null
