@@ -21,7 +21,9 @@ absl::Status ReadOneFile(const std::string& path, WeightChoice choice, Checkpoin
   if (!mapped.ok()) return mapped.status();
   const Bytes bytes = mapped->bytes();
   checkpoint.files.push_back(std::move(*mapped));
-  if (IsTorchFile(bytes)) {
+  // A safetensors file begins with a length, whose bytes may look like the beginning of a pickle.
+  const bool looks_like_safetensors = IsSafetensors(bytes) || path.ends_with(".safetensors");
+  if (IsZip(bytes) || (IsOldTorchFile(bytes) && !looks_like_safetensors)) {
     checkpoint.format = "torch zip";
     auto file = ReadTorchFile(bytes, choice);
     if (!file.ok()) return InvalidFile(path, ": ", file.status().message());
@@ -35,7 +37,7 @@ absl::Status ReadOneFile(const std::string& path, WeightChoice choice, Checkpoin
   if (AsText(bytes).starts_with("version https://git-lfs")) {
     return InvalidFile(path, ": is a Git LFS pointer, not the file itself; fetch it with git lfs pull");
   }
-  if (!IsSafetensors(bytes) && !path.ends_with(".safetensors")) {
+  if (!looks_like_safetensors) {
     return InvalidFile(path, ": is neither a torch.save archive (zip) nor a safetensors file");
   }
   checkpoint.format = "safetensors";
@@ -78,6 +80,20 @@ absl::Status ReadShards(const std::string& index_path, WeightChoice choice, Chec
   return absl::OkStatus();
 }
 
+// BERT checkpoints that were converted from TensorFlow call a LayerNorm's weight gamma and its bias beta.
+void RenameOldLayerNorms(std::map<std::string, TensorView>& tensors) {
+  std::map<std::string, TensorView> renamed;
+  for (auto& [name, tensor] : tensors) {
+    std::string target = name;
+    if (name.ends_with("LayerNorm.gamma")) target = name.substr(0, name.size() - 5) + "weight";
+    if (name.ends_with("LayerNorm.beta")) target = name.substr(0, name.size() - 4) + "bias";
+    // A file with both names keeps the old one, to be listed as unexpected.
+    if (tensors.contains(target)) target = name;
+    renamed.emplace(target, tensor);
+  }
+  tensors = std::move(renamed);
+}
+
 }  // namespace
 
 std::string StripPrefixes(std::map<std::string, TensorView>& tensors) {
@@ -113,6 +129,7 @@ absl::Status ReadCheckpoint(const std::string& path, WeightChoice choice, Checkp
                                                             : ReadOneFile(checkpoint.file, choice, checkpoint);
   if (!status.ok()) return status;
   checkpoint.stripped_prefix = StripPrefixes(checkpoint.tensors);
+  RenameOldLayerNorms(checkpoint.tensors);
   return ReadSidecars(fs::path(checkpoint.file).parent_path().string(), checkpoint);
 }
 

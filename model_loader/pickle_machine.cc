@@ -142,6 +142,10 @@ class PickleMachine {
   }
   void PushLong(uint64_t size);
   void PushTuple(size_t count);
+  void PushItems(Kind kind) {
+    auto items = PopToMark();
+    Push(kind)->items = std::move(items);
+  }
   void PushObject(const PickleValue* callable, const PickleValue* arguments) {
     Push(Kind::kObject)->items = {callable, arguments};
   }
@@ -278,27 +282,18 @@ void PickleMachine::Step(Op op) {
       return PushTuple(2);
     case Op::kTuple3:
       return PushTuple(3);
-    case Op::kTuple: {
-      auto items = PopToMark();
-      Push(Kind::kTuple)->items = std::move(items);
-      return;
-    }
+    case Op::kTuple:
+      return PushItems(Kind::kTuple);
     case Op::kEmptyList:
       Push(Kind::kList);
       return;
-    case Op::kList: {
-      auto items = PopToMark();
-      Push(Kind::kList)->items = std::move(items);
-      return;
-    }
+    case Op::kList:
+      return PushItems(Kind::kList);
     case Op::kEmptySet:
       Push(Kind::kSet);
       return;
-    case Op::kFrozenSet: {
-      auto items = PopToMark();
-      Push(Kind::kSet)->items = std::move(items);
-      return;
-    }
+    case Op::kFrozenSet:
+      return PushItems(Kind::kSet);
     case Op::kEmptyDict:
       Push(Kind::kDict);
       return;
@@ -350,15 +345,11 @@ void PickleMachine::Step(Op op) {
       if (!name->Is(Kind::kString) || !module->Is(Kind::kString)) return Fail("a global's name is not a string");
       return PushGlobal(module->text, name->text);
     }
+    case Op::kNewObjEx:
+      Pop();  // keyword arguments: of no use to inert data
+      [[fallthrough]];
     case Op::kReduce:
     case Op::kNewObj: {
-      const PickleValue* arguments = Pop();
-      const PickleValue* callable = Pop();
-      if (!arguments->Is(Kind::kTuple)) return Fail(Concat("a call's arguments are ", Describe(*arguments)));
-      return PushObject(callable, arguments);
-    }
-    case Op::kNewObjEx: {
-      Pop();  // keyword arguments: of no use to inert data
       const PickleValue* arguments = Pop();
       const PickleValue* callable = Pop();
       if (!arguments->Is(Kind::kTuple)) return Fail(Concat("a call's arguments are ", Describe(*arguments)));

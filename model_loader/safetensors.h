@@ -17,7 +17,7 @@ namespace lion {
 // INVALID_ARGUMENT naming the tensor and the rule; no size is allocated that a file claims.
 absl::StatusOr<std::map<std::string, TensorView>> ReadSafetensors(Bytes bytes);
 
-// False for files that are certainly something else.
+// Whether a JSON object begins where the header does.
 bool IsSafetensors(Bytes bytes);
 
 }  // namespace lion

@@ -132,10 +132,9 @@ absl::StatusOr<const PickleValue*> FindStateDict(const PickleValue& root, Weight
 
 }  // namespace
 
-bool IsTorchFile(Bytes bytes) {
-  return StartsWith(bytes, "PK\x03\x04") || StartsWith(bytes, "PK\x05\x06") || StartsWith(bytes, "\x80") ||
-         IsTar(bytes);
-}
+bool IsZip(Bytes bytes) { return StartsWith(bytes, "PK\x03\x04") || StartsWith(bytes, "PK\x05\x06"); }
+
+bool IsOldTorchFile(Bytes bytes) { return StartsWith(bytes, "\x80") || IsTar(bytes); }
 
 absl::StatusOr<TorchFile> ReadTorchFile(Bytes bytes, WeightChoice choice) {
   if (auto status = CheckFormat(bytes); !status.ok()) return status;

@@ -26,7 +26,8 @@ struct TorchFile {
 // global; also for the formats of before 1.6, TorchScript, and pickled modules, saying what to do instead.
 absl::StatusOr<TorchFile> ReadTorchFile(Bytes bytes, WeightChoice choice);
 
-// What `bytes` are, told from their beginning: a file that ReadTorchFile takes or whose format it can name.
-bool IsTorchFile(Bytes bytes);
+// Told from the first bytes: a zip archive; one of the older formats, which ReadTorchFile refuses by name.
+bool IsZip(Bytes bytes);
+bool IsOldTorchFile(Bytes bytes);
 
 }  // namespace lion

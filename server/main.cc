@@ -3,9 +3,15 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <map>
+#include <memory>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "server/log.h"
 #include "server/run_server.h"
@@ -28,65 +34,95 @@ CLI::Option* Add(CLI::App& app, const std::string& flag, T& value, const std::st
   return app.add_option(flag, value, help)->envname(EnvironmentName(flag))->capture_default_str();
 }
 
-// An enumeration by its names, in any case.
 template <class T>
-CLI::Option* AddChoice(CLI::App& app, const std::string& flag, T& value, const std::map<std::string, T>& names,
-                       const std::string& help) {
-  return app.add_option(flag, value, help)
-      ->envname(EnvironmentName(flag))
-      ->transform(CLI::CheckedTransformer(names, CLI::ignore_case));
+struct ValueOf {
+  using Type = T;
+};
+template <class T>
+struct ValueOf<std::optional<T>> {
+  using Type = T;
+};
+
+// An enumeration by its names, in any case. The value is set by the returned function, after parsing, so that
+// --print-config shows names; a name without a value leaves it as it is.
+using Settle = std::function<void()>;
+template <class T>
+Settle AddChoice(CLI::App& app, const std::string& flag, T& value, const std::string& default_name,
+                 const std::map<std::string, typename ValueOf<T>::Type>& names, const std::string& help) {
+  auto chosen = std::make_shared<std::string>(default_name);
+  std::set<std::string> allowed = {default_name};
+  for (const auto& [name, unused] : names) allowed.insert(name);
+  Add(app, flag, *chosen, help)->transform(CLI::IsMember(allowed, CLI::ignore_case));
+  return [chosen, names, &value] {
+    if (const auto found = names.find(*chosen); found != names.end()) value = found->second;
+  };
 }
+
+// The configuration file, without what the environment sets: that ranks higher.
+class FileBelowEnvironment : public CLI::ConfigTOML {
+ public:
+  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
+    std::vector<CLI::ConfigItem> settings = CLI::ConfigTOML::from_config(input);
+    std::erase_if(settings, [](const CLI::ConfigItem& item) {
+      return std::getenv(EnvironmentName("--" + item.name).c_str()) != nullptr;
+    });
+    return settings;
+  }
+};
 
 struct LogOptions {
   LogFormat format = LogFormat::kText;
   std::string level = "info";
 };
 
-// The loader's overrides, unset unless given.
-struct LoadFlags {
-  Variant variant{};
-  PatchOrder order{};
-  Pooling pooling{};
-  int64_t heads = 0;
-};
-
-void AddModelFlags(CLI::App& app, ServerConfig& config, LoadFlags& load) {
+std::vector<Settle> AddModelFlags(CLI::App& app, ServerConfig& config) {
+  LoadOptions& load = config.start_up.load;
   Add(app, "--model", config.models, "[NAME=]PATH of a checkpoint file or folder; may be repeated")->required();
-  AddChoice(app, "--weights", config.start_up.load.weights,
-            {{"model", WeightChoice::kModel}, {"ema", WeightChoice::kEma}},
-            "which weights of a checkpoint that holds an average as well (default: model)");
-  AddChoice(app, "--mask-type", load.variant,
-            {{"lit", Variant::kLionLit},
-             {"decay", Variant::kLionD},
-             {"selective", Variant::kLionS},
-             {"softmax", Variant::kSoftmax}},
-            "the mixer, where the checkpoint does not say");
-  AddChoice(app, "--order", load.order, {{"normal", PatchOrder::kNormal}, {"s", PatchOrder::kS}},
-            "the patch order, where the checkpoint does not say");
-  Add(app, "--heads", load.heads, "the number of heads, where the checkpoint does not say")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 16));
-  AddChoice(app, "--pooling", load.pooling, {{"mean", Pooling::kMean}, {"cls", Pooling::kCls}},
-            "the model's own pooling, where the checkpoint does not say");
-  app.add_flag("--allow-unused", config.start_up.load.allow_unused, "drop the tensors of heads that are not used")
+  std::vector<Settle> settle;
+  settle.push_back(AddChoice(app, "--weights", load.weights, "model",
+                             {{"model", WeightChoice::kModel}, {"ema", WeightChoice::kEma}},
+                             "which weights of a checkpoint that holds an average as well"));
+  settle.push_back(AddChoice(app, "--mask-type", load.variant, "auto",
+                             {{"lit", Variant::kLionLit},
+                              {"decay", Variant::kLionD},
+                              {"selective", Variant::kLionS},
+                              {"softmax", Variant::kSoftmax}},
+                             "the mixer; auto: as the checkpoint says"));
+  settle.push_back(AddChoice(app, "--order", load.order, "auto",
+                             {{"normal", PatchOrder::kNormal}, {"s", PatchOrder::kS}},
+                             "the patch order; auto: as the checkpoint says"));
+  settle.push_back(AddChoice(app, "--pooling", load.pooling, "auto", {{"mean", Pooling::kMean}, {"cls", Pooling::kCls}},
+                             "the model's own pooling; auto: as the checkpoint says"));
+  auto heads = std::make_shared<int64_t>(0);
+  Add(app, "--heads", *heads, "the number of heads; 0: as the checkpoint says")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 16));
+  settle.push_back([heads, &load] {
+    if (*heads > 0) load.heads = *heads;
+  });
+  app.add_flag("--allow-unused", load.allow_unused, "drop the tensors of heads that are not used")
       ->envname("LION_ALLOW_UNUSED");
+  return settle;
 }
 
-void AddEngineFlags(CLI::App& app, EngineOptions& engine) {
-  AddChoice(app, "--device", engine.device,
-            {{"auto", Device::kAuto}, {"cpu", Device::kCpu}, {"reference", Device::kReference}},
-            "what computes (default: auto); reference: slow plain loops, for debugging");
-  AddChoice(app, "--compute-type", engine.compute_type,
-            {{"auto", ComputeType::kAuto}, {"float32", ComputeType::kFloat32}, {"bfloat16", ComputeType::kBFloat16}},
-            "of matrix products (default: auto, bfloat16 where the processor is fast at it)");
-  AddChoice(app, "--mixer", engine.mixer,
-            {{"auto", MixerForm::kAuto},
-             {"chunk", MixerForm::kChunk},
-             {"recurrent", MixerForm::kRecurrent},
-             {"attention", MixerForm::kAttention}},
-            "the form of the LION mixer (default: auto); all give the same result");
+std::vector<Settle> AddEngineFlags(CLI::App& app, EngineOptions& engine) {
+  std::vector<Settle> settle;
+  settle.push_back(AddChoice(app, "--device", engine.device, "auto",
+                             {{"auto", Device::kAuto}, {"cpu", Device::kCpu}, {"reference", Device::kReference}},
+                             "what computes; reference: slow plain loops, for debugging"));
+  settle.push_back(AddChoice(
+      app, "--compute-type", engine.compute_type, "auto",
+      {{"auto", ComputeType::kAuto}, {"float32", ComputeType::kFloat32}, {"bfloat16", ComputeType::kBFloat16}},
+      "of matrix products; auto: bfloat16 where the processor is fast at it"));
+  settle.push_back(AddChoice(app, "--mixer", engine.mixer, "auto",
+                             {{"auto", MixerForm::kAuto},
+                              {"chunk", MixerForm::kChunk},
+                              {"recurrent", MixerForm::kRecurrent},
+                              {"attention", MixerForm::kAttention}},
+                             "the form of the LION mixer; all give the same result"));
   Add(app, "--isa", engine.isa, "instruction set of the CPU kernels: auto, scalar, avx2, avx512");
   Add(app, "--cpu-threads", engine.threads, "threads of the forward pass; 0: the processors the container may use")
       ->check(CLI::Range(0, 4096));
+  return settle;
 }
 
 void AddServingFlags(CLI::App& app, ServerConfig& config) {
@@ -117,17 +153,19 @@ void AddServingFlags(CLI::App& app, ServerConfig& config) {
 
 int Main(int argc, char** argv) {
   CLI::App app("lion-server: low-latency inference for LION models over gRPC");
+  app.config_formatter(std::make_shared<FileBelowEnvironment>());
   ServerConfig config;
   LogOptions log;
-  LoadFlags load;
-  AddModelFlags(app, config, load);
-  AddEngineFlags(app, config.start_up.engine);
+  std::vector<Settle> settle = AddModelFlags(app, config);
+  for (Settle& engine : AddEngineFlags(app, config.start_up.engine)) settle.push_back(std::move(engine));
   AddServingFlags(app, config);
-  AddChoice(app, "--log-format", log.format, {{"text", LogFormat::kText}, {"json", LogFormat::kJson}},
-            "text (default), or json: one object a line");
+  settle.push_back(AddChoice(app, "--log-format", log.format, "text",
+                             {{"text", LogFormat::kText}, {"json", LogFormat::kJson}}, "json: one object a line"));
   Add(app, "--log-level", log.level, "debug, info, warning, error or off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}));
-  app.set_config("--config", "", "a TOML file with the same names as the flags")->envname("LION_CONFIG");
+  app.set_config("--config", "", "a TOML file with the same names as the flags")
+      ->envname("LION_CONFIG")
+      ->configurable(false);
   bool print_config = false;
   app.add_flag("--print-config", print_config, "print the settings as a configuration file and exit")
       ->configurable(false);
@@ -141,11 +179,7 @@ int Main(int argc, char** argv) {
     std::cout << app.config_to_str(/*default_also=*/true);
     return kExitOk;
   }
-  LoadOptions& loader = config.start_up.load;
-  if (app.count("--mask-type") > 0) loader.variant = load.variant;
-  if (app.count("--order") > 0) loader.order = load.order;
-  if (app.count("--heads") > 0) loader.heads = load.heads;
-  if (app.count("--pooling") > 0) loader.pooling = load.pooling;
+  for (const Settle& set : settle) set();
 
   mallopt(M_MMAP_THRESHOLD, kMmapThresholdBytes);
   mallopt(M_TRIM_THRESHOLD, 2 * kMmapThresholdBytes);

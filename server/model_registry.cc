@@ -1,5 +1,7 @@
 #include "server/model_registry.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
@@ -11,6 +13,7 @@ absl::StatusOr<ModelRegistry::Admission> ModelRegistry::Enter() {
     case State::kStarting:
       return absl::UnavailableError("the server is starting");
     case State::kDraining:
+      last_refusal_ns_ = clock_->NowNs();
       return absl::UnavailableError("the server is shutting down");
     case State::kServing:
       break;
@@ -36,6 +39,7 @@ void ModelRegistry::Serve(std::vector<std::unique_ptr<ModelService>> models) {
 void ModelRegistry::Drain() {
   MutexLock lock(mutex_);
   state_ = State::kDraining;
+  last_refusal_ns_ = clock_->NowNs();
   for (const auto& [name, model] : models_) model->Drain();
 }
 
@@ -46,6 +50,15 @@ bool ModelRegistry::WaitEmpty(int64_t deadline_ns) {
     clock_->WaitUntil(changed_, mutex_, deadline_ns);
   }
   return true;
+}
+
+void ModelRegistry::WaitQuiet(int64_t quiet_ns, int64_t deadline_ns) {
+  MutexLock lock(mutex_);
+  while (true) {
+    const int64_t until_ns = std::min(last_refusal_ns_ + quiet_ns, deadline_ns);
+    if (clock_->NowNs() >= until_ns) return;
+    clock_->WaitUntil(changed_, mutex_, until_ns);
+  }
 }
 
 absl::StatusOr<ModelService*> ModelRegistry::Find(std::string_view name) const {

@@ -51,6 +51,9 @@ class ModelRegistry {
   void Drain();
   // True once all calls have left; false when `deadline_ns` comes first.
   bool WaitEmpty(int64_t deadline_ns);
+  // After Drain: waits until no call was refused for `quiet_ns`, or until `deadline_ns`: callers have then found
+  // another server. (gRPC itself answers CANCELLED, which looks final, to what arrives while it shuts down.)
+  void WaitQuiet(int64_t quiet_ns, int64_t deadline_ns);
 
   // Only for callers that hold an Admission. An empty name means the only model; INVALID_ARGUMENT if there are several.
   // NOT_FOUND lists the names.
@@ -68,6 +71,7 @@ class ModelRegistry {
   CondVar changed_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kStarting;
   int64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t last_refusal_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // while draining; its beginning counts as one
   std::map<std::string, std::unique_ptr<ModelService>, std::less<>> models_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -18,6 +18,9 @@ constexpr int64_t kTrimIntervalNs = 5 * kSecondNs;
 constexpr size_t kTrimFreeBytes = size_t{64} << 20;
 // For replies on their way and for idle streams, once all calls are answered.
 constexpr int64_t kReplyGraceMs = 1000;
+// How long no call must have been refused before the listener closes, and how long that may take.
+constexpr int64_t kQuietNs = kSecondNs / 10;
+constexpr int64_t kMaxQuietWaitNs = kSecondNs;
 constexpr int64_t kMinDecodeBytes = int64_t{64} << 20;
 
 // Large messages leave holes between what is still in use, which malloc keeps: given back, the resident size stays
@@ -84,6 +87,7 @@ ExitCode RunServer(const ServerConfig& config, StopSignals& stop) {
     LogWarning(absl::StrCat("calls are unfinished after ", config.drain_timeout_s, " s (--drain-timeout-s): exit"));
     _exit(kExitDrainTimeout);
   }
+  registry.WaitQuiet(kQuietNs, clock.NowNs() + kMaxQuietWaitNs);
   rpc.Shutdown(kReplyGraceMs);
   LogInfo("all accepted calls are finished: exit");
   return kExitOk;

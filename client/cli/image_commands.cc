@@ -38,8 +38,9 @@ int RunFiles(const ImageFlags& flags, const std::vector<InputFile>& files, const
   }
   if (!summary.stopped.ok()) {
     console.Message(ExplainError(summary.stopped, flags.server.address));
-    console.Message(
-        absl::StrCat("stopped after that error: ", summary.not_sent, " of ", files.size(), " files were not sent"));
+    if (summary.not_sent > 0) {
+      console.Message(absl::StrCat("stopped: ", summary.not_sent, " of ", files.size(), " files were not sent"));
+    }
   }
   return summary.failed == 0 ? 0 : 1;
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <thread>
@@ -249,13 +250,14 @@ TEST_F(CommandLineTest, AFullQueueIsTriedAgain) {
 }
 
 TEST_F(CommandLineTest, AnErrorThatMeetsEveryCallIsToldOnce) {
-  for (int i = 0; i < 100; ++i) folder_.Write(absl::StrCat("many/", i, ".png"), "1");
+  for (int i = 0; i < 1000; ++i) folder_.Write(absl::StrCat("many/", i, ".png"), "1");
   handlers_.classify = [](grpc::ServerContext&, const v1::ClassifyRequest&, v1::ClassifyResponse&) {
     return grpc::Status(grpc::StatusCode::NOT_FOUND, "no model \"x\"; there is: digits");
   };
   const Outcome outcome = Run("classify many --model x");
   EXPECT_EQ(outcome.exit_status, 1);
-  EXPECT_THAT(outcome.err, StartsWith("lion: NOT_FOUND: no model \"x\"; there is: digits\nlion: stopped"));
+  EXPECT_THAT(outcome.err, StartsWith("lion: NOT_FOUND: no model \"x\"; there is: digits\nlion: stopped: "));
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 2) << outcome.err;
 }
 
 TEST_F(CommandLineTest, NoServerIsSaidPlainly) {

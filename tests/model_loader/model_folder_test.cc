@@ -80,6 +80,17 @@ TEST(LoadModel, SaysWhatAFileIsThatItCannotRead) {
   EXPECT_THAT(LoadError(folder.Write("c.pth", "")), HasSubstr("is empty"));
 }
 
+// The header's length may begin with the bytes of a pickle: 0x80, protocol 2.
+TEST(LoadModel, TellsSafetensorsFromPickles) {
+  const TempFolder folder;
+  std::string header = R"({"t":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+  header.resize(0x0280, ' ');
+  const std::string file = testing::Safetensors(header, "1234");
+  ASSERT_EQ(file.substr(0, 2), "\x80\x02");
+  EXPECT_THAT(LoadError(folder.Write("m.bin", file)), HasSubstr("its 1 tensors (t"));
+  EXPECT_THAT(LoadError(folder.Write("n.bin", "\x80\x02N.")), HasSubstr("bare pickle"));
+}
+
 // --- Shards.
 
 class Shards : public ::testing::Test {

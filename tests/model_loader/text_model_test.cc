@@ -58,6 +58,18 @@ TEST(TextModel, NamesMayComeWithoutBert) {
   EXPECT_NE(model.text.word_embeddings.data, nullptr);
 }
 
+TEST(TextModel, LayerNormsMayHaveTheirOldNames) {
+  Shapes shapes;
+  for (const auto& [name, shape] : TextShapes(Gates::kDecay)) {
+    std::string old = name;
+    if (name.ends_with("LayerNorm.weight")) old = name.substr(0, name.size() - 6) + "gamma";
+    if (name.ends_with("LayerNorm.bias")) old = name.substr(0, name.size() - 4) + "beta";
+    shapes[old] = shape;
+  }
+  ASSERT_TRUE(shapes.contains("bert.embeddings.LayerNorm.gamma"));
+  EXPECT_EQ(Load(shapes, "").config.variant, Variant::kLionD);
+}
+
 TEST(TextModel, IgnoresBuffersAndTheNextSentenceHead) {
   Shapes shapes = TextShapes(Gates::kDecay);
   shapes["bert.embeddings.position_ids"] = {1, 8};

@@ -1,5 +1,6 @@
 // Queues, deadlines, cancellation, health and life cycle.
 #include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
 
 #include <string>
 #include <thread>
@@ -176,6 +177,34 @@ TEST_F(RpcLoadTest, ABusyPortIsAnError) {
   const absl::Status status = RpcServer::Start(options, &registry_, &clock_).status();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("127.0.0.1:", options.port)));
+}
+
+TEST_F(RpcLoadTest, ReflectionListsTheServices) {
+  grpc::GenericStub stub(channel_);
+  grpc::CompletionQueue queue;
+  const auto next = [&queue] {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok) && ok;
+  };
+  grpc::ClientContext context;
+  auto call = stub.PrepareCall(&context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
+  call->StartCall(nullptr);
+  ASSERT_TRUE(next());
+  // ServerReflectionRequest{list_services (7): ""}
+  const grpc::Slice request("\x3a\x00", 2);
+  call->Write(grpc::ByteBuffer(&request, 1), nullptr);
+  ASSERT_TRUE(next());
+  grpc::ByteBuffer response;
+  call->Read(&response, nullptr);
+  ASSERT_TRUE(next());
+  grpc::Slice bytes;
+  ASSERT_TRUE(response.DumpToSingleSlice(&bytes).ok());
+  EXPECT_THAT(std::string(bytes.begin(), bytes.end()), HasSubstr("lion.v1.LionService"));
+  context.TryCancel();
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  EXPECT_TRUE(next());
 }
 
 TEST_F(RpcLoadTest, ListensOnIpv6) {
