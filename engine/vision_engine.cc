@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/patch_order.h"
+#include "engine/resources.h"
 
 namespace lion {
 namespace {
@@ -80,10 +81,13 @@ absl::Status VisionEngine::AllocateArena() {
                            Rounded(tokens * width * element), Rounded(tokens * gates_ * 4),
                            orders_ == 2 ? Rounded(tokens * 4) : 0};
   const int64_t bytes = sizes[0] + sizes[1] + sizes[2] + sizes[3] + 2 * sizes[4];
-  std::byte* memory = static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(bytes)));
+  const int64_t limit = MemoryLimitBytes();
+  std::byte* memory =
+      bytes > limit ? nullptr : static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(bytes)));
   if (memory == nullptr) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no memory for a batch of ", tokens, " tokens (", bytes >> 20, " MiB): lower --max-input-tokens"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no memory for a batch of ", tokens, " tokens: it takes ", bytes >> 20, " MiB, this process may use ",
+        limit >> 20, " MiB; lower --max-input-tokens or --max-batch-tokens"));
   }
   // Touched now, so that a lack of memory shows at start and not under load.
   std::memset(memory, 0, static_cast<size_t>(bytes));
@@ -98,11 +102,8 @@ absl::Status VisionEngine::AllocateArena() {
       {.threads = plan_.threads, .max_tokens = tokens, .head_width = config_.head_width()});
   if (!context.ok()) return context.status();
   context_ = *std::move(context);
+  bytes_per_token_ = ArenaBytesPerToken(config_, plan_.compute_type) + context_->scratch_bytes() / tokens;
   return absl::OkStatus();
-}
-
-int64_t VisionEngine::bytes_per_token() const {
-  return ArenaBytesPerToken(config_, plan_.compute_type) + context_->scratch_bytes() / plan_.max_batch_tokens;
 }
 
 absl::StatusOr<int64_t> VisionEngine::CountTokens(int64_t height, int64_t width) const {

@@ -40,7 +40,7 @@ class VisionEngine : public Engine {
   int threads() const override { return plan_.threads; }
   int64_t max_batch_tokens() const override { return plan_.max_batch_tokens; }
   int64_t weight_bytes() const override { return weights_.bytes; }
-  int64_t bytes_per_token() const override;
+  int64_t bytes_per_token() const override { return bytes_per_token_; }
 
  private:
   VisionEngine(ModelConfig config, const EnginePlan& plan, PackedVision weights);
@@ -62,6 +62,7 @@ class VisionEngine : public Engine {
   const int orders_;
   const int64_t gates_;  // columns of gate logits: H for each order of LION-S
   std::unique_ptr<KernelContext> context_;
+  int64_t bytes_per_token_ = 0;  // of the arena and of the scratch that grows with length
 
   // The arena, for max_batch_tokens tokens T, and where the arrays lie in it.
   std::unique_ptr<std::byte, void (*)(void*)> arena_;

@@ -38,7 +38,7 @@ struct KernelNeeds {
 // (violations abort). Pointers are in the backend's memory. Every output is written completely, and depends on its own row or
 // sequence alone: never on what else is in the batch, bit for bit.
 struct Operations {
-  std::string name;  // "reference", "avx512+amx_bf16": what the log and GetModel say
+  std::string name;  // "reference", "avx512+amx": what the log says
 
   // OK, or UNIMPLEMENTED saying which limit the model exceeds.
   absl::Status (*supports)(const KernelNeeds&) = nullptr;

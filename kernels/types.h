@@ -6,8 +6,8 @@
 
 namespace lion {
 
-// Of activations between kernels. Sums, norms, softmax, states and decays are float32 in either (docs/mathematics.md,
-// section 6).
+// Of activations between kernels. Sums, norms, softmax, states and decays are float32 or better in either
+// (docs/mathematics.md, section 6).
 enum class DataType : uint8_t { kFloat32, kBFloat16 };
 constexpr int64_t DataTypeSize(DataType type) { return type == DataType::kFloat32 ? 4 : 2; }
 

@@ -92,32 +92,29 @@ absl::Status Batcher::QueueFull(int64_t tokens) const {
 }
 
 void Batcher::Submit(std::vector<Entry> entries) {
-  {
-    MutexLock lock(mutex_);
-    const int64_t now_ns = clock_->NowNs();
-    for (Entry& entry : entries) {
-      // The room passes from the reservation to the queue's own account.
-      entry.reservation.batcher_ = nullptr;
-      const QueuedTask queued = {.tokens = entry.reservation.tokens_,
-                                 .priority = std::clamp(entry.priority, 0, kMaxPriority),
-                                 .arrival_ns = now_ns,
-                                 .deadline_ns = entry.deadline_ns,
-                                 .cancelled = entry.cancelled};
-      const auto place = std::upper_bound(
-          queue_.begin(), queue_.end(), queued,
-          [this](const QueuedTask& a, const QueuedTask& b) { return RunsBefore(a, b, options_.limits); });
-      tasks_.insert(tasks_.begin() + (place - queue_.begin()), std::move(entry.task));
-      queue_.insert(place, queued);
-    }
+  MutexLock lock(mutex_);
+  const int64_t now_ns = clock_->NowNs();
+  for (Entry& entry : entries) {
+    // The room passes from the reservation to the queue's own account.
+    entry.reservation.batcher_ = nullptr;
+    const QueuedTask queued = {.tokens = entry.reservation.tokens_,
+                               .priority = std::clamp(entry.priority, 0, kMaxPriority),
+                               .arrival_ns = now_ns,
+                               .deadline_ns = entry.deadline_ns,
+                               .cancelled = entry.cancelled};
+    const auto place = std::upper_bound(
+        queue_.begin(), queue_.end(), queued,
+        [this](const QueuedTask& a, const QueuedTask& b) { return RunsBefore(a, b, options_.limits); });
+    tasks_.insert(tasks_.begin() + (place - queue_.begin()), std::move(entry.task));
+    queue_.insert(place, queued);
   }
+  // With the lock held: once it is free, the work may be done and the batcher destroyed.
   changed_.NotifyAll();
 }
 
 void Batcher::Drain() {
-  {
-    MutexLock lock(mutex_);
-    draining_ = true;
-  }
+  MutexLock lock(mutex_);
+  draining_ = true;
   changed_.NotifyAll();
 }
 

@@ -44,7 +44,8 @@ struct ModelInfo {
   std::string weights;  // the file, and "model" or "ema" where it held both
 };
 
-// Shared by all models of a process; outlives them.
+// Shared by all models of a process; outlives them, and the budgets outlive the pool, whose last job may be giving
+// back.
 struct SharedResources {
   Clock* clock = nullptr;
   ThreadPool* decode_pool = nullptr;

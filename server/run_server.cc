@@ -44,9 +44,9 @@ ExitCode RunServer(const ServerConfig& config, StopSignals& stop) {
     return kExitUsage;
   }
   SteadyClock clock;
-  ThreadPool decode_pool("lion-decode", config.decode_threads > 0 ? config.decode_threads : CpuLimit());
   FairBudget decode_bytes(std::max(kMinDecodeBytes, MemoryLimitBytes() / 8));
   FairBudget device_turn(1);
+  ThreadPool decode_pool("lion-decode", config.decode_threads > 0 ? config.decode_threads : CpuLimit());
   const SharedResources shared = {&clock, &decode_pool, &decode_bytes, &device_turn};
   ModelRegistry registry(&clock);
 

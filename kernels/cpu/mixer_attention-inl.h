@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace lion::cpu::HWY_NAMESPACE {
 
 // s.scores [n, kBlock] = s.q [n, d] s.k [m, d]^T; columns from m up to Padded(m) are 0.
-HWY_INLINE void BlockScores(int64_t n, int64_t m, int64_t width, ChunkScratch& s) {
+inline HWY_NOINLINE void BlockScores(int64_t n, int64_t m, int64_t width, ChunkScratch& s) {
   const int64_t padded = Padded(width), columns = Padded(m);
   for (int64_t i = 0; i < width; ++i) {
     for (int64_t j = 0; j < m; ++j) s.transposed[i * kBlock + j] = s.k[j * padded + i];
@@ -30,7 +30,7 @@ HWY_INLINE void BlockScores(int64_t n, int64_t m, int64_t width, ChunkScratch& s
 // The block form with blocks as long as the sequence, cut into tiles. Prefix sums of the log decays are float64, for they
 // run over the whole sequence.
 template <typename T, class Emit>
-HWY_INLINE void ScanAttention(const HeadView<T>& head, int64_t width, ChunkScratch& s, const Emit& emit) {
+inline HWY_NOINLINE void ScanAttention(const HeadView<T>& head, int64_t width, ChunkScratch& s, const Emit& emit) {
   const int64_t padded = Padded(width), length = head.length();
   double* const prefix = s.prefix();
   prefix[0] = 0;

@@ -53,7 +53,7 @@ struct BlockDecay {
 };
 
 // scores[i, j] *= M[i, j] inside the block.
-HWY_INLINE void MaskScores(const BlockDecay& decay, int64_t n, float* scores) {
+inline HWY_NOINLINE void MaskScores(const BlockDecay& decay, int64_t n, float* scores) {
   HWY_ALIGN float argument[kBlock];
   for (int64_t i = 0; i < n; ++i) {
     float* row = scores + i * kBlock;
@@ -68,7 +68,7 @@ HWY_INLINE void MaskScores(const BlockDecay& decay, int64_t n, float* scores) {
 
 // state64 = decay * state64 + block and state32 = state64, for n elements. The running sums are float64: those of float32 lose
 // digits over tens of thousands of tokens.
-HWY_INLINE void AddToState(int64_t n, float decay, const float* block, double* state64, float* state32) {
+inline HWY_NOINLINE void AddToState(int64_t n, float decay, const float* block, double* state64, float* state32) {
   const hn::CappedTag<double, 8> d64;
   const hn::Rebind<float, decltype(d64)> d32;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d64));
@@ -155,7 +155,7 @@ struct ChunkScratch {
 
 // state = decay * state + sum over r of weight[r] k_r v_r^T, and z likewise; weight == nullptr: all 1. `state32` and `z32` get
 // copies in float32; `scaled` [kBlock, Padded(d)] and `block` [d + 1, Padded(d)] are scratch.
-HWY_INLINE void AdvanceState(int64_t n, int64_t width, const float* k, const float* v, const float* weight, float decay,
+inline HWY_NOINLINE void AdvanceState(int64_t n, int64_t width, const float* k, const float* v, const float* weight, float decay,
                              float* scaled, float* block, RunningState& running, float* state32, float* z32) {
   const int64_t padded = Padded(width);
   float* const block_z = block + width * padded;
@@ -174,7 +174,7 @@ HWY_INLINE void AdvanceState(int64_t n, int64_t width, const float* k, const flo
 }
 
 // y_r += weight[r] q_r^T state, c_r += weight[r] q_r . z
-HWY_INLINE void ReadState(int64_t n, int64_t width, const float* q, const float* weight, const float* state,
+inline HWY_NOINLINE void ReadState(int64_t n, int64_t width, const float* q, const float* weight, const float* state,
                           const float* z, float* scaled, float* y, float* c) {
   const int64_t padded = Padded(width);
   for (int64_t r = 0; r < n; ++r) {
@@ -189,7 +189,7 @@ HWY_INLINE void ReadState(int64_t n, int64_t width, const float* q, const float*
 }
 
 // The block's own scores: y_i += sum_j M_ij (q_i . k_j) v_j, and c likewise.
-HWY_INLINE void AddInside(int64_t n, int64_t width, const BlockDecay* decay, ChunkScratch& s, float* c) {
+inline HWY_NOINLINE void AddInside(int64_t n, int64_t width, const BlockDecay* decay, ChunkScratch& s, float* c) {
   const int64_t padded = Padded(width), columns = Padded(n);
   for (int64_t j = 0; j < n; ++j) {
     for (int64_t i = 0; i < width; ++i) s.transposed[i * kBlock + j] = s.k[j * padded + i];
@@ -209,7 +209,7 @@ HWY_INLINE void AddInside(int64_t n, int64_t width, const BlockDecay* decay, Chu
 
 // emit(place, y, c) with the unnormalised sums of each token. LION-LIT: one state of the whole sequence, no scan.
 template <typename T, class Emit>
-HWY_INLINE void ScanWithoutDecay(const HeadView<T>& head, int64_t width, ChunkScratch& s, const Emit& emit) {
+inline HWY_NOINLINE void ScanWithoutDecay(const HeadView<T>& head, int64_t width, ChunkScratch& s, const Emit& emit) {
   const int64_t padded = Padded(width), length = head.length();
   s.running.Clear(width);
   for (int64_t first = 0; first < length; first += kBlock) {
@@ -230,7 +230,7 @@ HWY_INLINE void ScanWithoutDecay(const HeadView<T>& head, int64_t width, ChunkSc
 }
 
 template <typename T, class Emit>
-HWY_INLINE void ScanWithDecay(const HeadView<T>& head, int64_t width, ChunkScratch& s, const Emit& emit) {
+inline HWY_NOINLINE void ScanWithDecay(const HeadView<T>& head, int64_t width, ChunkScratch& s, const Emit& emit) {
   const int64_t padded = Padded(width), length = head.length(), blocks = (length + kBlock - 1) / kBlock;
   BlockDecay decay;
   // From the right: the backward state as it enters each block.

@@ -19,7 +19,7 @@ namespace lion::cpu::HWY_NAMESPACE {
 
 // phi in place on one row of `width` floats, the row being padded to a multiple of kPad with anything; the padding is 0
 // afterwards.
-HWY_INLINE void ApplyFeatureMap(FeatureMap map, int64_t width, float* x) {
+inline HWY_NOINLINE void ApplyFeatureMap(FeatureMap map, int64_t width, float* x) {
   if (map == FeatureMap::kEluPlusOne) {
     ForEach(width, [&](auto d, int64_t i) HWY_ATTR {
       const auto v = hn::LoadU(d, x + i);
@@ -95,7 +95,7 @@ class HeadView {
 
 // y (unnormalised, without the scale) and c of one token to its output row.
 template <typename T>
-HWY_INLINE void StoreOutput(const MixerArgs& args, const float* y, float c, T* out) {
+inline HWY_NOINLINE void StoreOutput(const MixerArgs& args, const float* y, float c, T* out) {
   const float weight = args.scale / static_cast<float>(args.order_count);
   const float factor = args.normalize ? weight / (weight * c + args.epsilon) : weight;
   ForEach(args.head_width, [&](auto d, int64_t i) HWY_ATTR {

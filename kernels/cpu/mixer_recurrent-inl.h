@@ -18,7 +18,7 @@ namespace lion::cpu::HWY_NAMESPACE {
 
 // One direction's step: S = lambda S + k v^T and z = lambda z + k; y += q^T (S - k v^T / 2), c += q . (z - k / 2). Sums
 // are float64.
-HWY_INLINE void RecurrentStep(int64_t width, double lambda, const float* q, const float* k, const float* v,
+inline HWY_NOINLINE void RecurrentStep(int64_t width, double lambda, const float* q, const float* k, const float* v,
                               RunningState& running, float* y, float* c) {
   const hn::CappedTag<double, 8> d64;
   const hn::Rebind<float, decltype(d64)> d32;
@@ -45,7 +45,7 @@ HWY_INLINE void RecurrentStep(int64_t width, double lambda, const float* q, cons
 
 // The steps of one block in one direction; y [n, Padded(d)] and c [n] are added to.
 template <typename T>
-HWY_INLINE void RecurrentBlock(const HeadView<T>& head, int64_t width, int64_t first, int64_t n, bool forward,
+inline HWY_NOINLINE void RecurrentBlock(const HeadView<T>& head, int64_t width, int64_t first, int64_t n, bool forward,
                                const ChunkScratch& s, RunningState& running, float* c) {
   const int64_t padded = Padded(width);
   for (int64_t step = 0; step < n; ++step) {
@@ -57,11 +57,11 @@ HWY_INLINE void RecurrentBlock(const HeadView<T>& head, int64_t width, int64_t f
   }
 }
 
-HWY_INLINE void SaveState(int64_t width, const RunningState& running, float* state, float* z) {
+inline HWY_NOINLINE void SaveState(int64_t width, const RunningState& running, float* state, float* z) {
   for (int64_t i = 0; i < width * Padded(width); ++i) state[i] = static_cast<float>(running.state[i]);
   for (int64_t i = 0; i < Padded(width); ++i) z[i] = static_cast<float>(running.z[i]);
 }
-HWY_INLINE void RestoreState(int64_t width, const float* state, const float* z, RunningState& running) {
+inline HWY_NOINLINE void RestoreState(int64_t width, const float* state, const float* z, RunningState& running) {
   std::copy_n(state, width * Padded(width), running.state);
   std::copy_n(z, Padded(width), running.z);
 }
@@ -69,7 +69,7 @@ HWY_INLINE void RestoreState(int64_t width, const float* state, const float* z, 
 // The backward pass only saves its state before each block; the block's steps are taken again beside the forward ones, so
 // that no more than a block of outputs exists at a time.
 template <typename T, class Emit>
-HWY_INLINE void ScanRecurrent(const HeadView<T>& head, int64_t width, ChunkScratch& s, const Emit& emit) {
+inline HWY_NOINLINE void ScanRecurrent(const HeadView<T>& head, int64_t width, ChunkScratch& s, const Emit& emit) {
   const int64_t padded = Padded(width), length = head.length(), blocks = (length + kBlock - 1) / kBlock;
   float c[kBlock];
   const auto load = [&](int64_t first, int64_t n) {

@@ -89,7 +89,7 @@ HWY_INLINE void ConvertRow(const In* in, int64_t n, Out* out) {
 
 // out = norm(in); out may be in.
 template <typename Out>
-HWY_INLINE void NormRow(const float* in, int64_t n, const NormParameters& norm, Out* out) {
+inline HWY_NOINLINE void NormRow(const float* in, int64_t n, const NormParameters& norm, Out* out) {
   const float mean = SumOver(n, [&](auto d, int64_t i) HWY_ATTR { return hn::LoadU(d, in + i); }) / static_cast<float>(n);
   const float variance = SumOver(n, [&](auto d, int64_t i) HWY_ATTR {
                            const auto centred = hn::Sub(hn::LoadU(d, in + i), hn::Set(d, mean));
@@ -122,7 +122,8 @@ HWY_INLINE V<D> Gelu(D d, V<D> x) {
   return hn::Mul(hn::Mul(x, hn::Set(d, 0.5f)), hn::Add(one, erf));
 }
 
-// A fault must not vanish: Highway's functions turn NaN into numbers.
+// A fault must not vanish: Highway's functions turn NaN into numbers. Nor is its exp defined for arguments far above 88, where
+// float32 overflows: exp(88) stands for all larger.
 template <class D>
 HWY_INLINE V<D> KeepNaN(V<D> argument, V<D> result) {
   return hn::IfThenElse(hn::IsNaN(argument), argument, result);
@@ -130,7 +131,7 @@ HWY_INLINE V<D> KeepNaN(V<D> argument, V<D> result) {
 
 template <class D>
 HWY_INLINE V<D> ExpKeepingNaN(D d, V<D> x) {
-  return KeepNaN<D>(x, hn::Exp(d, x));
+  return KeepNaN<D>(x, hn::Exp(d, hn::Min(x, hn::Set(d, 88.0f))));
 }
 
 // log(1 + exp(z)), never overflowing.

@@ -186,6 +186,22 @@ TEST(MixerKernel, FormsAgreeWithTheReferenceOnAwkwardShapes) {
   }
 }
 
+TEST(MixerKernel, LargeInputsEqualTheReference) {
+  LION_CPU_KERNELS_OR_SKIP(cpu);
+  std::mt19937 random(7);
+  for (const FeatureMap map : {FeatureMap::kEluPlusOne, FeatureMap::kNormalizedSilu}) {
+    for (const float spread : {60.0f, 300.0f, 3000.0f}) {
+      Case c = MakeCase(random, {100}, 16, Decay::kPerToken, 1, map, true);
+      for (float& value : c.qkv) value *= spread;
+      const std::vector<float> want = RunMixer(ReferenceOperations(), c, MixerForm::kRecurrent, DataType::kFloat32, 1);
+      for (const MixerForm form : kForms) {
+        EXPECT_TRUE(Near(RunMixer(cpu, c, form, DataType::kFloat32, 1), want, testing::kFloat32Bound))
+            << "values of about " << spread << " " << FormName(form);
+      }
+    }
+  }
+}
+
 TEST(MixerKernel, LongSequencesStayFiniteAndEqualInAllForms) {
   LION_CPU_KERNELS_OR_SKIP(cpu);
   std::mt19937 random(2);

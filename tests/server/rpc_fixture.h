@@ -161,9 +161,9 @@ class RpcTest : public ::testing::Test {
   }
 
   SteadyClock clock_;
-  ThreadPool decode_pool_{"decode", 2};
   FairBudget decode_bytes_{int64_t{1} << 30};
   FairBudget device_turn_{1};
+  ThreadPool decode_pool_{"decode", 2};
   std::vector<std::string> names_;
   std::vector<PuppetEngine*> engines_;
   std::vector<std::unique_ptr<ModelService>> models_;

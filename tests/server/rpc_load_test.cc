@@ -85,12 +85,14 @@ TEST_F(RpcLoadTest, TheServerItselfAnswersAnExpiredCall) {
   PuppetEngine* engine = ServeOne();
   InFlight calls(stub_.get());
   Occupy(engine, &calls);
+  // Long enough to be admitted before; the caller itself would wait longer.
+  constexpr int64_t kTimeoutMs = 100;
   v1::EmbedRequest request = EmbedOf({1});
-  request.mutable_options()->set_timeout_ms(1);
-  const int64_t expired_ns = clock_.NowNs() + 1'000'000;
+  request.mutable_options()->set_timeout_ms(kTimeoutMs);
   calls.Start(request);
   AwaitWaiting(5);
-  while (clock_.NowNs() < expired_ns + 1'000'000) std::this_thread::yield();
+  const int64_t expired_ns = clock_.NowNs() + kTimeoutMs * 1'000'000;
+  while (clock_.NowNs() < expired_ns) std::this_thread::yield();
   engine->Release();
   calls.AwaitAll();
   EXPECT_EQ(calls.status(1).error_code(), grpc::DEADLINE_EXCEEDED);
