@@ -94,7 +94,8 @@ std::string FindInLayers(const Checkpoint& checkpoint, const std::string& prefix
 
 void ClaimVariant(const LoadOptions& options, Source& config, Source& arguments, Decision& variant) {
   constexpr char kAccepted[] =
-      "Lit, Decay, Selective, Softmax, lion-lit, lion-d, lion-s, linear_attention, nova, nova-inputdep, attention";
+      "Lit, Decay, Selective, Softmax, lion-lit, lion-d, lion-retnet, lion-s, linear_attention, nova, nova-inputdep, "
+      "attention";
   if (options.variant) {
     variant.Claim(Rank::kFlag, static_cast<int64_t>(*options.variant), std::string(VariantName(*options.variant)),
                   "--mask-type");

@@ -9,6 +9,7 @@
 #include "model_loader/safetensors.h"
 #include "model_loader/sidecar.h"
 #include "model_loader/torch_file.h"
+#include "model_loader/utf8.h"
 
 namespace lion {
 namespace {
@@ -124,6 +125,10 @@ absl::Status ReadCheckpoint(const std::string& path, WeightChoice choice, Checkp
     if (!found.ok()) return found.status();
     checkpoint.file = std::move(found->path);
     for (const std::string& other : found->passed_over) checkpoint.warnings.push_back(other + " beside it is not read");
+  }
+  // The API names the file.
+  if (Utf8Prefix(checkpoint.file) != checkpoint.file.size()) {
+    return InvalidFile(checkpoint.file, ": the name of the file or of a folder above it is not UTF-8");
   }
   const absl::Status status = IsShardIndex(checkpoint.file) ? ReadShards(checkpoint.file, choice, checkpoint)
                                                             : ReadOneFile(checkpoint.file, choice, checkpoint);

@@ -17,12 +17,16 @@ absl::StatusOr<std::optional<std::string>> ReadTextFile(const std::string& path)
   return std::string(AsText(file->bytes()));
 }
 
-absl::StatusOr<nlohmann::json> ReadJsonFile(const std::string& path) {
+absl::StatusOr<nlohmann::json> ReadJsonFile(const std::string& path, nlohmann::json::value_t expected) {
   const auto text = ReadTextFile(path);
   if (!text.ok()) return text.status();
   if (!*text) return nullptr;
   auto json = ParseJson(**text);
   if (!json.ok()) return InvalidFile(path, ": ", json.status().message());
+  if (json->type() != expected) {
+    return InvalidFile(path, ": holds JSON of type ", json->type_name(), ", expected an ",
+                       nlohmann::json(expected).type_name());
+  }
   return json;
 }
 

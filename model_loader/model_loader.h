@@ -17,7 +17,8 @@ namespace lion {
 enum class WeightChoice : uint8_t { kModel, kEma };
 
 // What the caller says about the model; an unset value is left to config.json and the checkpoint. Highest rank in "Who
-// decides" (docs/mathematics.md, section 5): but a value that contradicts a tensor is an error.
+// decides" (docs/mathematics.md, section 5): but a value that contradicts a tensor is an error. In config.json a key
+// whose value is null counts as absent; a config.json that is not an object is refused.
 struct LoadOptions {
   WeightChoice weights = WeightChoice::kModel;
   bool allow_unused = false;  // tensors of heads that the architecture does not use are dropped, not an error
@@ -51,7 +52,8 @@ struct LoadedModel {
 
 // `path`: a checkpoint file (.pth, .pt, .bin, .safetensors) or a folder. NOT_FOUND where there is none,
 // INVALID_ARGUMENT for a file that is malformed (naming the place and the rule) or whose architecture cannot be settled
-// (naming the value and the flag), with all missing, unexpected and misshapen tensors in one message. Never executes,
+// (naming the value and the flag), with all missing, unexpected, misshapen and contradictory tensors in one
+// message. Never executes,
 // imports or allocates what a file asks for. Any thread.
 absl::StatusOr<LoadedModel> LoadModel(const std::string& path, const LoadOptions& options);
 

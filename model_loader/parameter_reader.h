@@ -25,11 +25,14 @@ class ParameterReader {
   LinearWeights TakeLinear(const std::string& name, int64_t out, int64_t in);  // name + ".weight", ".bias"
   NormWeights TakeNorm(const std::string& name, int64_t width);
 
+  // A second name that checkpoints have for the tensor `original`: where both are there, their values must be the same.
+  void TakeDuplicate(const std::string& name, const std::string& original);
+
   // A tensor that checkpoints hold and nothing uses: not an error where it is there.
   void Ignore(const std::string& name);
 
-  // OK, or one INVALID_ARGUMENT that lists all missing, unexpected and misshapen tensors. Unexpected ones for which
-  // `may_drop` holds are only noted in `dropped`.
+  // OK, or one INVALID_ARGUMENT that lists all missing, unexpected, misshapen and contradictory tensors. Unexpected
+  // ones for which `may_drop` holds are only noted in `dropped`.
   absl::Status Finish(const std::function<bool(const std::string&)>& may_drop, std::vector<std::string>* dropped) const;
 
   int64_t parameters() const { return parameters_; }  // elements of all tensors taken
@@ -37,7 +40,7 @@ class ParameterReader {
  private:
   const std::map<std::string, TensorView>& tensors_;
   std::set<std::string> seen_;
-  std::vector<std::string> missing_, misshapen_;
+  std::vector<std::string> missing_, misshapen_, contradictory_;
   int64_t parameters_ = 0;
 };
 

@@ -26,23 +26,22 @@ std::string ModuleKind(const json& module) {
 
 absl::StatusOr<std::optional<SentenceFolder>> ReadSentenceFolder(const std::string& folder) {
   const std::filesystem::path root(folder);
-  auto modules = ReadJsonFile((root / "modules.json").string());
+  auto modules = ReadJsonFile((root / "modules.json").string(), json::value_t::array);
   if (!modules.ok()) return modules.status();
   if (modules->is_null()) return std::nullopt;
   SentenceFolder result;
   result.modules = std::move(*modules);
-  if (!result.modules.is_array()) return InvalidFile((root / "modules.json").string(), ": holds no JSON array");
   for (const json& module : result.modules) {
     if (ModuleKind(module) != "Pooling") continue;
     const std::string path = Text(module, "path");
     if (path.empty() || path == ".." || path.find('/') != std::string::npos || path.find('\0') != std::string::npos) {
       return InvalidFile((root / "modules.json").string(), ": the pooling module's path is no folder beside it");
     }
-    auto pooling = ReadJsonFile((root / path / "config.json").string());
+    auto pooling = ReadJsonFile((root / path / "config.json").string(), json::value_t::object);
     if (!pooling.ok()) return pooling.status();
     result.pooling = std::move(*pooling);
   }
-  auto transformer = ReadJsonFile((root / "sentence_bert_config.json").string());
+  auto transformer = ReadJsonFile((root / "sentence_bert_config.json").string(), json::value_t::object);
   if (!transformer.ok()) return transformer.status();
   result.transformer = std::move(*transformer);
   return result;

@@ -6,15 +6,22 @@
 
 #include "model_loader/bytes.h"
 #include "model_loader/json_file.h"
+#include "model_loader/utf8.h"
 
 namespace lion {
 namespace {
 
 // Null where the file is absent.
 absl::StatusOr<nlohmann::json> ReadObject(const std::filesystem::path& path) {
-  auto json = ReadJsonFile(path.string());
-  if (json.ok() && !json->is_null() && !json->is_object()) return InvalidFile(path.string(), ": holds no JSON object");
-  return json;
+  return ReadJsonFile(path.string(), nlohmann::json::value_t::object);
+}
+
+// ReadTextFile, of which every line may come to stand in a reply.
+absl::StatusOr<std::optional<std::string>> ReadUtf8File(const std::filesystem::path& path) {
+  auto text = ReadTextFile(path.string());
+  if (!text.ok() || !*text) return text;
+  if (auto status = CheckUtf8File(path.string(), **text); !status.ok()) return status;
+  return text;
 }
 
 std::vector<std::string> Lines(const std::string& text) {
@@ -61,11 +68,11 @@ absl::Status ReadSidecars(const std::string& folder, Checkpoint& checkpoint) {
   if (!sentence_folder.ok()) return sentence_folder.status();
   checkpoint.sentence_folder = std::move(*sentence_folder);
 
-  auto labels = ReadTextFile((root / "labels.txt").string());
+  auto labels = ReadUtf8File(root / "labels.txt");
   if (!labels.ok()) return labels.status();
   if (*labels) checkpoint.labels = Lines(**labels);
 
-  auto vocabulary = ReadTextFile((root / "vocab.txt").string());
+  auto vocabulary = ReadUtf8File(root / "vocab.txt");
   if (!vocabulary.ok()) return vocabulary.status();
   if (*vocabulary) {
     checkpoint.vocabulary = static_cast<int64_t>(Lines(**vocabulary).size());

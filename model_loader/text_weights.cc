@@ -37,7 +37,7 @@ void TakeMaskedLm(const ModelConfig& config, const Checkpoint& checkpoint, int64
   const bool only_second =
       !checkpoint.tensors.contains(name + "bias") && checkpoint.tensors.contains(name + "decoder.bias");
   weights.mlm_bias = reader.Take(name + (only_second ? "decoder.bias" : "bias"), {rows});
-  reader.Ignore(name + "decoder.bias");
+  reader.TakeDuplicate(name + "decoder.bias", name + "bias");
 }
 
 }  // namespace

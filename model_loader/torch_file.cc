@@ -148,6 +148,7 @@ absl::StatusOr<TorchFile> ReadTorchFile(Bytes bytes, WeightChoice choice) {
   if (pickled->size() > kMaxPickleBytes) {
     return InvalidFile(*root, "data.pkl has ", pickled->size(), " bytes, at most ", kMaxPickleBytes, " are read");
   }
+  if (auto status = zip->CheckCrc32(*root + "data.pkl"); !status.ok()) return status;
   const auto pickle = Pickle::Parse(*pickled);
   if (!pickle.ok()) return InvalidFile(*root, "data.pkl: ", pickle.status().message());
 
@@ -155,7 +156,7 @@ absl::StatusOr<TorchFile> ReadTorchFile(Bytes bytes, WeightChoice choice) {
   const auto state = FindStateDict(pickle->root(), choice, file);
   if (!state.ok()) return state.status();
   file.arguments = ReadArguments(pickle->root().Get("args"));
-  const TorchStorages storages{&*zip, *root};
+  TorchStorages storages{&*zip, *root};
   for (const auto& [key, value] : (*state)->pairs) {
     if (!key->Is(Kind::kString)) return InvalidFile("a tensor's name is ", Describe(*key), ", expected a string");
     const std::string name(key->text);

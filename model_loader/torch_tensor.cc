@@ -32,7 +32,7 @@ std::optional<TensorType> StorageType(const PickleValue& global) {
   return std::nullopt;
 }
 
-absl::StatusOr<Storage> ReadStorage(const PickleValue& value, const TorchStorages& storages) {
+absl::StatusOr<Storage> ReadStorage(const PickleValue& value, TorchStorages& storages) {
   // ('storage', type, key, device, number of elements)
   const PickleValue* id = value.Is(Kind::kPersistent) ? value.items[0] : nullptr;
   if (id == nullptr || !id->Is(Kind::kTuple) || id->items.size() < 5 || !id->items[0]->Is(Kind::kString) ||
@@ -47,10 +47,16 @@ absl::StatusOr<Storage> ReadStorage(const PickleValue& value, const TorchStorage
   const auto data = storages.zip->Find(name);
   if (!data.ok()) return data.status();
   int64_t bytes = 0;
-  if (count.integer < 0 || !CheckedMultiply(count.integer, TensorTypeSize(*type), &bytes) ||
-      static_cast<uint64_t>(bytes) > data->size()) {
-    return InvalidFile("its storage claims ", count.integer, " elements of ", TensorTypeName(*type), ", but entry ",
-                       name, " has ", data->size(), " bytes");
+  if (count.integer < 0 || !CheckedMultiply(count.integer, TensorTypeSize(*type), &bytes)) {
+    return InvalidFile("its storage claims ", count.integer, " elements of ", TensorTypeName(*type));
+  }
+  if (static_cast<uint64_t>(bytes) != data->size()) {
+    return InvalidFile("its storage claims ", count.integer, " elements of ", TensorTypeName(*type), ", ", bytes,
+                       " bytes, but entry ", name, " has ", data->size(), " bytes");
+  }
+  if (!storages.checked.contains(name)) {
+    if (auto status = storages.zip->CheckCrc32(name); !status.ok()) return status;
+    storages.checked.insert(name);
   }
   return Storage{*type, *data, count.integer};
 }
@@ -73,7 +79,7 @@ absl::StatusOr<std::vector<int64_t>> ReadIntegers(const PickleValue* value, cons
 }
 
 // (storage, offset, shape, strides, ...)
-absl::StatusOr<TensorView> Rebuild(const std::vector<const PickleValue*>& arguments, const TorchStorages& storages) {
+absl::StatusOr<TensorView> Rebuild(const std::vector<const PickleValue*>& arguments, TorchStorages& storages) {
   if (arguments.size() < 4)
     return InvalidFile("it is rebuilt from ", arguments.size(), " arguments, expected 4 or more");
   auto storage = ReadStorage(*arguments[0], storages);
@@ -124,7 +130,7 @@ bool LooksLikeTensor(const PickleValue& value) {
   return callable.module.substr(0, 5) == "torch" && callable.text.substr(0, 9) == "_rebuild_";
 }
 
-absl::StatusOr<TensorView> ReadTorchTensor(const PickleValue& value, const TorchStorages& storages) {
+absl::StatusOr<TensorView> ReadTorchTensor(const PickleValue& value, TorchStorages& storages) {
   const PickleValue* current = &value;
   for (int depth = 0; depth < kMaxWrappers; ++depth) {
     if (!current->Is(Kind::kObject)) return InvalidFile("it is ", Describe(*current), ", not a tensor");

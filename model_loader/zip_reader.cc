@@ -1,7 +1,10 @@
 // Layout: APPNOTE.TXT 6.3.10, sections 4.3.7 (local header), 4.3.12 (central directory), 4.3.14 to 4.3.16 (its end).
 #include "model_loader/zip_reader.h"
 
+#include <zlib.h>
+
 #include <algorithm>
+#include <iomanip>
 
 namespace lion {
 namespace {
@@ -18,6 +21,12 @@ uint64_t U64(Bytes b, size_t at) { return ReadLittleEndian<uint64_t>(b.data() + 
 
 bool Inside(Bytes bytes, uint64_t offset, uint64_t size) {
   return offset <= bytes.size() && size <= bytes.size() - offset;
+}
+
+std::string Hex(uint32_t value) {
+  std::ostringstream text;
+  text << "0x" << std::hex << std::setw(8) << std::setfill('0') << value;
+  return text.str();
 }
 
 struct Directory {
@@ -96,7 +105,7 @@ absl::StatusOr<ZipReader> ZipReader::Parse(Bytes archive) {
       return InvalidFile("zip: entry number ", i, " of the central directory is cut off");
     }
     const std::string name(AsText(rest.subspan(kCentralSize, name_size)));
-    Entry entry{U16(rest, 8), U16(rest, 10), {}, U32(rest, 24)};
+    Entry entry{U16(rest, 8), U16(rest, 10), {}, U32(rest, 24), U32(rest, 16)};
     uint64_t stored = U32(rest, 20), offset = U32(rest, 42);
     const Bytes extra = rest.subspan(kCentralSize + name_size, extra_size);
     if (auto status = ApplyZip64(name, extra, &entry.size, &stored, &offset); !status.ok()) return status;
@@ -131,6 +140,17 @@ absl::StatusOr<Bytes> ZipReader::Find(const std::string& name) const {
     return InvalidFile("zip: entry ", name, " is stored in ", entry.data.size(), " bytes but claims ", entry.size);
   }
   return entry.data;
+}
+
+absl::Status ZipReader::CheckCrc32(const std::string& name) const {
+  const auto data = Find(name);
+  if (!data.ok()) return data.status();
+  const uint32_t expected = entries_.at(name).crc32;
+  if (expected == 0) return absl::OkStatus();
+  const auto found = static_cast<uint32_t>(crc32_z(0, data->data(), data->size()));
+  if (found == expected) return absl::OkStatus();
+  return InvalidFile("zip: entry ", name, " is damaged: its bytes have CRC-32 ", Hex(found), ", expected ",
+                     Hex(expected));
 }
 
 }  // namespace lion

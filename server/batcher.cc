@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <string>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 
 namespace lion {
@@ -14,7 +13,6 @@ namespace {
 constexpr double kRateSmoothing = 0.2;  // weight of the newest batch: a few batches of memory
 constexpr int64_t kMinPushbackMs = 10;
 constexpr int64_t kMaxPushbackMs = 5000;
-constexpr int64_t kUnknownRatePushbackMs = 100;
 
 }  // namespace
 
@@ -78,17 +76,15 @@ void Batcher::DropDead(std::vector<Dropped>* dropped) {
 }
 
 absl::Status Batcher::QueueFull(int64_t tokens) const {
-  int64_t pushback_ms = kUnknownRatePushbackMs;
+  int64_t pushback_ms = kUnknownPushbackMs;
   if (tokens_per_ms_ > 0) {
     const double to_drain = static_cast<double>(reserved_tokens_ + tokens - options_.max_queue_tokens);
     pushback_ms =
         static_cast<int64_t>(std::clamp(to_drain / tokens_per_ms_, double{kMinPushbackMs}, double{kMaxPushbackMs}));
   }
-  absl::Status status = absl::ResourceExhaustedError(
-      absl::StrCat("the queue is full: ", reserved_tokens_, " of ", options_.max_queue_tokens,
-                   " tokens wait (--max-queue-tokens), the call has ", tokens, "; try again in ", pushback_ms, " ms"));
-  status.SetPayload(kRetryPushbackPayload, absl::Cord(absl::StrCat(pushback_ms)));
-  return status;
+  return TryAgainIn(pushback_ms,
+                    absl::StrCat("the queue is full: ", reserved_tokens_, " of ", options_.max_queue_tokens,
+                                 " tokens wait (--max-queue-tokens), the call has ", tokens));
 }
 
 void Batcher::Submit(std::vector<Entry> entries) {

@@ -14,6 +14,7 @@
 #include "server/clock.h"
 #include "server/fair_budget.h"
 #include "server/mutex.h"
+#include "server/pushback.h"
 
 namespace lion {
 
@@ -37,9 +38,6 @@ struct BatcherOptions {
   // large: callers wait behind work that will miss their deadlines, and its inputs fill the memory.
   int64_t max_queue_tokens = 131072;
 };
-
-// The key of the payload, milliseconds in decimal, that a RESOURCE_EXHAUSTED status of Reserve carries.
-inline constexpr char kRetryPushbackPayload[] = "lion/retry-pushback-ms";
 
 // A bounded queue and the thread that empties it. Work is admitted before it is prepared: Reserve takes room in the
 // queue, Submit puts the prepared task into it.

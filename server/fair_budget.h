@@ -9,8 +9,8 @@
 namespace lion {
 
 // Bounds what is in use at once: bytes of concurrent decodes, or the one turn on the device. Because nobody overtakes,
-// a large amount is never starved by small ones. An amount over the limit is granted when nothing else is in use. All
-// methods may be called from any thread; outlives its grants.
+// a large amount is never starved by small ones. An amount over the limit is granted when nothing else is in use:
+// callers for whom that is too much ask limit() first. All methods may be called from any thread; outlives its grants.
 class FairBudget {
  public:
   // Gives the amount back when it goes out of scope.
@@ -47,6 +47,16 @@ class FairBudget {
     return Grant(this, amount);
   }
 
+  // Acquire without waiting. False, and nothing happens: it does not fit now, or others wait.
+  [[nodiscard]] bool TryAcquire(int64_t amount, Grant* grant) {
+    MutexLock lock(mutex_);
+    if (next_ticket_ != serving_ || (in_use_ > 0 && amount > limit_ - in_use_)) return false;
+    in_use_ += amount;
+    *grant = Grant(this, amount);
+    return true;
+  }
+
+  int64_t limit() const { return limit_; }
   int64_t in_use() const {
     MutexLock lock(mutex_);
     return in_use_;

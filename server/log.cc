@@ -1,5 +1,6 @@
 #include "server/log.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <grpc/support/log.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -31,6 +32,16 @@ void Write(spdlog::level::level_enum level, absl::string_view message) {
 
 void LogGrpc(gpr_log_func_args* args) { LogDebug(absl::StrCat("grpc: ", args->message)); }
 
+// Requests decide what is written here (strings that are not UTF-8, ...): nothing for the usual log.
+void LogProtobuf(google::protobuf::LogLevel level, const char* file, int line, const std::string& message) {
+  const std::string text = absl::StrCat("protobuf: ", file, ":", line, ": ", message);
+  if (level == google::protobuf::LOGLEVEL_FATAL) {
+    LogError(text);
+  } else {
+    LogDebug(text);
+  }
+}
+
 }  // namespace
 
 absl::Status SetUpLog(LogFormat format, const std::string& level) {
@@ -52,6 +63,7 @@ absl::Status SetUpLog(LogFormat format, const std::string& level) {
   logger->flush_on(spdlog::level::trace);
   spdlog::set_default_logger(std::move(logger));
   gpr_set_log_function(LogGrpc);
+  google::protobuf::SetLogHandler(LogProtobuf);
   return absl::OkStatus();
 }
 

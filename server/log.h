@@ -10,8 +10,8 @@ namespace lion {
 
 enum class LogFormat { kText, kJson };
 
-// `level`: "debug", "info", "warning", "error" or "off". JSON: one valid JSON object a line. gRPC's own messages go to
-// the debug level. Before any other thread is started.
+// `level`: "debug", "info", "warning", "error" or "off". JSON: one valid JSON object a line. The messages of
+// gRPC and protobuf go to the debug level. Before any other thread is started.
 absl::Status SetUpLog(LogFormat format, const std::string& level);
 
 // Any thread.

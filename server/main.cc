@@ -10,6 +10,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -58,16 +60,48 @@ Settle AddChoice(CLI::App& app, const std::string& flag, T& value, const std::st
   };
 }
 
-// The configuration file, without what the environment sets: that ranks higher.
+// An architecture value by every name that the model loader knows; "auto" leaves it unset. `names`: the usual ones.
+template <class T>
+Settle AddNamed(CLI::App& app, const std::string& flag, std::optional<T>& value,
+                std::optional<T> (*parse)(std::string_view), const std::string& names, const std::string& help) {
+  auto chosen = std::make_shared<std::string>("auto");
+  const auto check = [parse, names](const std::string& text) {
+    const bool known = CLI::detail::to_lower(text) == "auto" || parse(text).has_value();
+    return known ? std::string() : "got '" + text + "', want auto|" + names;
+  };
+  Add(app, flag, *chosen, help)->check(CLI::Validator(check, "auto|" + names));
+  return [chosen, parse, &value] { value = parse(*chosen); };
+}
+
+// An empty variable counts as unset, as it does for CLI11.
+bool IsSetInEnvironment(const std::string& flag) {
+  const char* value = std::getenv(EnvironmentName(flag).c_str());
+  return value != nullptr && *value != '\0';
+}
+
+// The configuration file, without what the environment sets: that ranks higher. A key that is no flag is an error.
 class FileBelowEnvironment : public CLI::ConfigTOML {
  public:
+  explicit FileBelowEnvironment(const CLI::App* app) : app_(app) {}
+
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override {
     std::vector<CLI::ConfigItem> settings = CLI::ConfigTOML::from_config(input);
-    std::erase_if(settings, [](const CLI::ConfigItem& item) {
-      return std::getenv(EnvironmentName("--" + item.name).c_str()) != nullptr;
-    });
+    for (const CLI::ConfigItem& item : settings) {
+      const CLI::Option* option = item.parents.empty() ? app_->get_option_no_throw("--" + item.name) : nullptr;
+      if (option == nullptr || !option->get_configurable()) {
+        const bool is_section = item.name == "++" || item.name == "--";
+        throw CLI::ConfigError(
+            "--config: " +
+            (is_section ? "section [" + CLI::detail::join(item.parents, ".") + "]" : "'" + item.fullname() + "'") +
+            " is not known; want the names of the flags, without sections: lion-server --help");
+      }
+    }
+    std::erase_if(settings, [](const CLI::ConfigItem& item) { return IsSetInEnvironment("--" + item.name); });
     return settings;
   }
+
+ private:
+  const CLI::App* const app_;
 };
 
 struct LogOptions {
@@ -77,22 +111,17 @@ struct LogOptions {
 
 std::vector<Settle> AddModelFlags(CLI::App& app, ServerConfig& config) {
   LoadOptions& load = config.start_up.load;
-  Add(app, "--model", config.models, "[NAME=]PATH of a checkpoint file or folder; may be repeated")->required();
+  Add(app, "--model", config.models, "[NAME=]PATH of a checkpoint file or folder; at least one");
   std::vector<Settle> settle;
   settle.push_back(AddChoice(app, "--weights", load.weights, "model",
                              {{"model", WeightChoice::kModel}, {"ema", WeightChoice::kEma}},
                              "which weights of a checkpoint that holds an average as well"));
-  settle.push_back(AddChoice(app, "--mask-type", load.variant, "auto",
-                             {{"lit", Variant::kLionLit},
-                              {"decay", Variant::kLionD},
-                              {"selective", Variant::kLionS},
-                              {"softmax", Variant::kSoftmax}},
-                             "the mixer; auto: as the checkpoint says"));
-  settle.push_back(AddChoice(app, "--order", load.order, "auto",
-                             {{"normal", PatchOrder::kNormal}, {"s", PatchOrder::kS}},
-                             "the patch order; auto: as the checkpoint says"));
-  settle.push_back(AddChoice(app, "--pooling", load.pooling, "auto", {{"mean", Pooling::kMean}, {"cls", Pooling::kCls}},
-                             "the model's own pooling; auto: as the checkpoint says"));
+  settle.push_back(AddNamed(app, "--mask-type", load.variant, ParseVariant, "lit|d|s|softmax",
+                            "the mixer; auto: as the checkpoint says"));
+  settle.push_back(AddNamed(app, "--order", load.order, ParsePatchOrder, "normal|s",
+                            "the patch order; auto: as the checkpoint says"));
+  settle.push_back(AddNamed(app, "--pooling", load.pooling, ParsePooling, "mean|cls|pooler|max|last|none",
+                            "the model's own pooling; auto: as the checkpoint says"));
   auto heads = std::make_shared<int64_t>(0);
   Add(app, "--heads", *heads, "the number of heads; 0: as the checkpoint says")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 16));
@@ -119,7 +148,8 @@ std::vector<Settle> AddEngineFlags(CLI::App& app, EngineOptions& engine) {
                               {"recurrent", MixerForm::kRecurrent},
                               {"attention", MixerForm::kAttention}},
                              "the form of the LION mixer; all give the same result"));
-  Add(app, "--isa", engine.isa, "instruction set of the CPU kernels: auto, scalar, avx2, avx512");
+  Add(app, "--isa", engine.isa, "instruction set of the CPU kernels")
+      ->transform(CLI::IsMember({"auto", "scalar", "avx2", "avx512"}, CLI::ignore_case));
   Add(app, "--cpu-threads", engine.threads, "threads of the forward pass; 0: the processors the container may use")
       ->check(CLI::Range(0, 4096));
   return settle;
@@ -145,6 +175,15 @@ void AddServingFlags(CLI::App& app, ServerConfig& config) {
   Add(app, "--max-image-pixels", service.max_image_pixels, "width x height of an encoded image")->check(positive);
   Add(app, "--max-message-bytes", config.rpc.max_message_bytes, "of one request")
       ->check(CLI::Range(int64_t{1}, int64_t{2147483647}));
+  Add(app, "--max-inflight-bytes", config.rpc.max_inflight_bytes,
+      "of the requests and replies of all calls inside, together; 0: a quarter of the memory")
+      ->check(not_negative);
+  Add(app, "--max-decode-bytes", config.max_decode_bytes,
+      "memory of all decodes going on at once; an image that needs more is refused; 0: an eighth of the memory")
+      ->check(not_negative);
+  Add(app, "--max-queue-pixels", config.max_queue_pixels,
+      "pixels that may wait to be decoded and resized before calls are refused; 0: four of the largest images")
+      ->check(not_negative);
   Add(app, "--decode-threads", config.decode_threads, "threads that decode images; 0: as many as processors")
       ->check(CLI::Range(0, 1024));
   Add(app, "--drain-timeout-s", config.drain_timeout_s, "how long accepted calls may take to finish after SIGTERM")
@@ -153,7 +192,7 @@ void AddServingFlags(CLI::App& app, ServerConfig& config) {
 
 int Main(int argc, char** argv) {
   CLI::App app("lion-server: low-latency inference for LION models over gRPC");
-  app.config_formatter(std::make_shared<FileBelowEnvironment>());
+  app.config_formatter(std::make_shared<FileBelowEnvironment>(&app));
   ServerConfig config;
   LogOptions log;
   std::vector<Settle> settle = AddModelFlags(app, config);
@@ -163,8 +202,10 @@ int Main(int argc, char** argv) {
                              {{"text", LogFormat::kText}, {"json", LogFormat::kJson}}, "json: one object a line"));
   Add(app, "--log-level", log.level, "debug, info, warning, error or off")
       ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}));
-  app.set_config("--config", "", "a TOML file with the same names as the flags")
-      ->envname("LION_CONFIG")
+  // CLI11 would read the variable after the file.
+  const bool config_is_set = IsSetInEnvironment("--config");
+  app.set_config("--config", config_is_set ? std::getenv("LION_CONFIG") : "",
+                 "a TOML file with the same names as the flags (Env:LION_CONFIG)", config_is_set)
       ->configurable(false);
   bool print_config = false;
   app.add_flag("--print-config", print_config, "print the settings as a configuration file and exit")
@@ -187,9 +228,15 @@ int Main(int argc, char** argv) {
     std::cerr << status.message() << "\n";
     return kExitUsage;
   }
-  // Lives until the process ends, and comes before all other threads.
-  static auto& stop = *new StopSignals();
-  return RunServer(config, stop);
+  try {
+    // Lives until the process ends, and comes before all other threads.
+    static auto& stop = *new StopSignals();
+    return RunServer(config, stop);
+  } catch (const std::system_error& error) {
+    LogError(std::string("cannot start a thread: ") + error.what() +
+             ": lower --cpu-threads or --decode-threads, or raise the limits of threads and memory");
+    return kExitDevice;
+  }
 }
 
 }  // namespace

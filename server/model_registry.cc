@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/utf8.h"
 
 namespace lion {
 
@@ -71,9 +72,9 @@ absl::StatusOr<ModelService*> ModelRegistry::Find(std::string_view name) const {
     return absl::InvalidArgumentError(absl::StrCat("model is empty, but the server has several: ", names));
   }
   // As much of an unknown name as a reader needs to see what went wrong.
-  constexpr size_t kShown = 100;
-  return absl::NotFoundError(absl::StrCat(
-      "no model of the name '", absl::string_view(name.data(), std::min(name.size(), kShown)), "'; there is: ", names));
+  constexpr size_t kShownBytes = 100;
+  return absl::NotFoundError(
+      absl::StrCat("no model of the name '", CutUtf8(name, kShownBytes), "'; there is: ", names));
 }
 
 std::vector<ModelService*> ModelRegistry::models() const {

@@ -1,14 +1,21 @@
 #include "server/model_service.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "server/pushback.h"
 
 namespace lion {
 namespace {
 
 constexpr int64_t kBatchesInQueue = 16;
+// What a reply's ClassScore takes: the message, its label on the heap, and both on the wire.
+constexpr int64_t kClassScoreBytes = 128;
+// A reply's floats, in the message and on the wire.
+constexpr int64_t kReplyCopies = 2;
 
 // Failures of the call as a whole, whatever partial_results says.
 bool ConcernsWholeCall(absl::StatusCode code) {
@@ -17,7 +24,26 @@ bool ConcernsWholeCall(absl::StatusCode code) {
 }
 
 absl::Status OfInput(size_t index, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat("input ", index, ": ", status.message()));
+  absl::Status named(status.code(), absl::StrCat("input ", index, ": ", status.message()));
+  status.ForEachPayload([&named](absl::string_view key, const absl::Cord& payload) { named.SetPayload(key, payload); });
+  return named;
+}
+
+// Decodes and resizes; that there is no memory for it just now is not final.
+absl::StatusOr<RgbImage> Preprocess(std::string_view encoded, const ImagePreprocessOptions& options,
+                                    int64_t patch_size) try {
+  absl::StatusOr<RgbImage> image = PreprocessImage(encoded, options, patch_size);
+  if (!absl::IsResourceExhausted(image.status())) return image;
+  return TryAgainIn(kUnknownPushbackMs, image.status().message());
+} catch (const std::bad_alloc&) {
+  return TryAgainIn(kUnknownPushbackMs, "no memory to decode the image");
+}
+
+// The work of Preprocess: every pixel is decoded, every row resized to the width of the result, and the result written.
+int64_t DecodePixels(std::string_view encoded, const DecodeOptions& options, ImageSize result) {
+  const absl::StatusOr<ImageSize> source = ReadImageSize(encoded, options);
+  if (!source.ok()) return 0;
+  return source->width * source->height + source->height * result.width + result.width * result.height;
 }
 
 InferenceReply Refusal(absl::Status status) {
@@ -128,12 +154,15 @@ absl::StatusOr<std::unique_ptr<ModelService>> ModelService::Create(ModelInfo inf
     return absl::InvalidArgumentError(absl::StrCat("max input tokens: got ", options.max_input_tokens, ", want 0 to ",
                                                    engine_tokens, ", the engine's largest batch"));
   }
-  if (settled.max_input_tokens == 0) settled.max_input_tokens = engine_tokens;
+  if (settled.max_input_tokens == 0) {
+    settled.max_input_tokens =
+        options.max_queue_tokens > 0 ? std::min(engine_tokens, options.max_queue_tokens) : engine_tokens;
+  }
   if (settled.max_queue_tokens == 0) {
     settled.max_queue_tokens = std::max(kBatchesInQueue * settled.max_batch_tokens, settled.max_input_tokens);
   }
   if (settled.max_queue_tokens < settled.max_input_tokens) {
-    return absl::InvalidArgumentError(absl::StrCat("max queue tokens: got ", settled.max_queue_tokens,
+    return absl::InvalidArgumentError(absl::StrCat("--max-queue-tokens: got ", settled.max_queue_tokens,
                                                    ", want at least the largest input's ", settled.max_input_tokens));
   }
   if (settled.max_inputs_per_call < 1 || settled.max_image_pixels < 1 || settled.max_reply_bytes < 1) {
@@ -166,7 +195,8 @@ ModelService::~ModelService() = default;
 
 void ModelService::Drain() { batcher_->Drain(); }
 
-absl::Status ModelService::WarmUp(int64_t budget_ns, const std::function<void(const std::string&)>& progress) {
+absl::Status ModelService::WarmUp(int64_t budget_ns, const std::function<void(const std::string&)>& progress,
+                                  const std::function<void(const std::string&)>& warning) {
   const int64_t begin_ns = shared_.clock->NowNs();
   int64_t side = engine_->config().image.size;
   absl::StatusOr<int64_t> tokens = engine_->CountTokens(side, side);
@@ -184,19 +214,18 @@ absl::Status ModelService::WarmUp(int64_t budget_ns, const std::function<void(co
   const int64_t most = std::max<int64_t>(1, std::min(options_.max_batch_tokens / *tokens, options_.max_batch_inputs));
   for (int64_t inputs = 1;; inputs = std::min(2 * inputs, most)) {
     const std::vector<Request> requests(static_cast<size_t>(inputs), request);
-    std::vector<Result> results(requests.size());
+    std::vector<Result> results;
     const int64_t start_ns = shared_.clock->NowNs();
     {
       const FairBudget::Grant turn = shared_.device_turn->Acquire(1);
-      if (absl::Status status = engine_->Forward(requests, std::span<Result>(results)); !status.ok()) return status;
+      if (absl::Status status = Forward(requests, &results); !status.ok()) return status;
     }
     const int64_t end_ns = shared_.clock->NowNs();
     progress(absl::StrCat("warm-up of ", info_.name, ": ", inputs, inputs == 1 ? " image, " : " images, ",
                           inputs * *tokens, " tokens: ", static_cast<double>((end_ns - start_ns) / 10'000) / 100,
                           " ms"));
     if (!results[0].status.ok()) {
-      progress(
-          absl::StrCat("WARNING: model ", info_.name, " answers a blank image with: ", results[0].status.message()));
+      warning(absl::StrCat("model ", info_.name, " answers a blank image with: ", results[0].status.message()));
     }
     const int64_t next_ns = 2 * (end_ns - start_ns);
     if (inputs == most || end_ns - begin_ns + next_ns > budget_ns) return absl::OkStatus();
@@ -230,6 +259,13 @@ absl::StatusOr<ModelService::InputCost> ModelService::CheckInput(const Inference
     height = plan->size.height;
     width = plan->size.width;
     cost.decode_bytes = plan->memory_bytes;
+    cost.decode_pixels = DecodePixels(input.encoded, options.decode, plan->size);
+    if (const int64_t limit = shared_.decode_bytes->limit(); cost.decode_bytes > limit) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "decoding the image takes up to ", cost.decode_bytes, " bytes of memory, the limit is ", limit,
+          " (--max-decode-bytes): send fewer pixels or a baseline JPEG, which is decoded row by row, or raise the "
+          "limit"));
+    }
   }
   absl::StatusOr<int64_t> tokens = engine_->CountTokens(height, width);
   if (!tokens.ok()) return tokens.status();
@@ -240,6 +276,20 @@ absl::StatusOr<ModelService::InputCost> ModelService::CheckInput(const Inference
   }
   cost.tokens = *tokens;
   return cost;
+}
+
+absl::Status ModelService::ChargeReply(const InferenceCall& call, int64_t inputs, int64_t tokens) const {
+  const bool row_per_token = call.embedding && call.pooling == Pooling::kNone;
+  const int64_t row_bytes = engine_->config().width * static_cast<int64_t>(sizeof(float));
+  if (row_per_token && tokens > options_.max_reply_bytes / row_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("one row per token of ", tokens, " tokens is more than the ", options_.max_reply_bytes,
+                     " bytes a reply may have: split the call, or choose another pooling"));
+  }
+  if (call.memory == nullptr) return absl::OkStatus();
+  int64_t bytes = inputs * call.class_scores * kClassScoreBytes;
+  if (call.embedding) bytes += kReplyCopies * (row_per_token ? tokens : inputs) * row_bytes;
+  return call.memory->Extend(bytes);
 }
 
 void ModelService::Run(InferenceCall request, std::shared_ptr<std::atomic<bool>> abandoned, Done done) {
@@ -270,11 +320,8 @@ void ModelService::Run(InferenceCall request, std::shared_ptr<std::atomic<bool>>
     call_tokens += cost->tokens;
     ++accepted;
   }
-  if (call->request.embedding && call->request.pooling == Pooling::kNone &&
-      call_tokens > options_.max_reply_bytes / static_cast<int64_t>(sizeof(float)) / engine_->config().width) {
-    return done(Refusal(absl::InvalidArgumentError(
-        absl::StrCat("one row per token of ", call_tokens, " tokens is more than the ", options_.max_reply_bytes,
-                     " bytes a reply may have: split the call, or choose another pooling"))));
+  if (absl::Status status = ChargeReply(call->request, accepted, call_tokens); !status.ok()) {
+    return done(Refusal(std::move(status)));
   }
   if (accepted == 0) {
     InferenceReply reply;
@@ -284,10 +331,10 @@ void ModelService::Run(InferenceCall request, std::shared_ptr<std::atomic<bool>>
   absl::StatusOr<Batcher::Reservation> room = batcher_->Reserve(call_tokens);
   if (!room.ok()) return done(Refusal(room.status()));
 
-  // Nothing but the tasks may answer from here on.
   call->done = std::move(done);
   call->remaining.store(accepted, std::memory_order_relaxed);
   std::vector<Batcher::Entry> entries;
+  std::vector<DecodeJob> jobs;
   for (size_t i = 0; i < costs.size(); ++i) {
     if (costs[i].tokens == 0) continue;
     auto task = std::make_unique<Task>(this, call, i);
@@ -297,24 +344,40 @@ void ModelService::Run(InferenceCall request, std::shared_ptr<std::atomic<bool>>
       entries.push_back(MakeEntry(std::move(task), std::move(reservation)));
       continue;
     }
-    struct Job {
-      std::unique_ptr<Task> task;
-      Batcher::Reservation reservation;
-    };
-    auto job = std::make_shared<Job>(Job{std::move(task), std::move(reservation)});
-    shared_.decode_pool->Submit([this, job = std::move(job), decode_bytes = costs[i].decode_bytes] {
-      Decode(std::move(job->task), decode_bytes, std::move(job->reservation));
-    });
+    jobs.push_back(MakeDecodeJob(std::move(task), std::move(reservation), costs[i]));
   }
+  if (!jobs.empty()) {
+    absl::Status status = shared_.decode_pool->Submit(std::move(jobs), call->request.priority);
+    if (!status.ok()) return call->done(Refusal(std::move(status)));
+  }
+  // Nothing but the tasks may answer from here on.
   if (!entries.empty()) batcher_->Submit(std::move(entries));
 }
 
-void ModelService::Decode(std::unique_ptr<Task> task, int64_t decode_bytes, Batcher::Reservation reservation) {
-  const FairBudget::Grant memory = shared_.decode_bytes->Acquire(decode_bytes);
+DecodeJob ModelService::MakeDecodeJob(std::unique_ptr<Task> task, Batcher::Reservation reservation,
+                                      const InputCost& cost) {
+  DecodeJob job = {.pixels = cost.decode_pixels,
+                   .bytes = cost.decode_bytes,
+                   .deadline_ns = task->call().request.deadline_ns,
+                   .cancelled = task->call().abandoned.get()};
+  struct Work {
+    std::unique_ptr<Task> task;
+    Batcher::Reservation reservation;
+  };
+  // Shared, because a std::function must be copyable.
+  auto work = std::make_shared<Work>(Work{std::move(task), std::move(reservation)});
+  job.run = [this, work = std::move(work)](const absl::Status& dropped) {
+    if (!dropped.ok()) return work->task->Drop(dropped);
+    Decode(std::move(work->task), std::move(work->reservation));
+  };
+  return job;
+}
+
+void ModelService::Decode(std::unique_ptr<Task> task, Batcher::Reservation reservation) {
   task->timing.queue_ns = task->Lap(shared_.clock->NowNs());
   if (absl::Status status = StillWanted(task->call()); !status.ok()) return task->Drop(status);
   absl::StatusOr<RgbImage> image =
-      PreprocessImage(task->input().encoded, task->call().request.image, engine_->config().patch_size);
+      Preprocess(task->input().encoded, task->call().request.image, engine_->config().patch_size);
   if (!image.ok()) return task->Drop(image.status());
   task->image = *std::move(image);
   task->pixels = {PixelLayout::kInterleavedUint8, task->image.pixels(), task->image.height(), task->image.width()};
@@ -334,6 +397,14 @@ Batcher::Entry ModelService::MakeEntry(std::unique_ptr<Task> task, Batcher::Rese
   return entry;
 }
 
+absl::Status ModelService::Forward(const std::vector<Request>& requests, std::vector<Result>* results) try {
+  results->clear();
+  results->resize(requests.size());
+  return engine_->Forward(requests, std::span<Result>(*results));
+} catch (const std::bad_alloc&) {
+  return TryAgainIn(kUnknownPushbackMs, "no memory for the forward pass");
+}
+
 void ModelService::RunBatch(Batch batch) {
   struct Finished {
     std::vector<std::unique_ptr<BatchTask>> tasks;
@@ -348,13 +419,11 @@ void ModelService::RunBatch(Batch batch) {
     input.timing.queue_ns += input.Lap(batch.formed_ns);
     requests.push_back(input.MakeRequest());
   }
-  finished->results.resize(requests.size());
   const int64_t start_ns = shared_.clock->NowNs();
-  finished->device = device_lost_.load(std::memory_order_relaxed)
-                         ? absl::UnavailableError("an earlier batch")
-                         : engine_->Forward(requests, std::span<Result>(finished->results));
+  finished->device = device_lost_.load(std::memory_order_relaxed) ? absl::UnavailableError("an earlier batch")
+                                                                  : Forward(requests, &finished->results);
   const int64_t compute_ns = shared_.clock->NowNs() - start_ns;
-  if (!finished->device.ok()) {
+  if (!finished->device.ok() && !absl::IsResourceExhausted(finished->device)) {
     if (!device_lost_.exchange(true)) on_fault_(finished->device);
     finished->device = absl::UnavailableError(absl::StrCat("the device is lost: ", finished->device.message()));
   }
@@ -362,8 +431,9 @@ void ModelService::RunBatch(Batch batch) {
   reply_pool_.Submit([finished = std::move(finished), compute_ns, tokens = batch.tokens] {
     const auto inputs = static_cast<int64_t>(finished->tasks.size());
     for (size_t i = 0; i < finished->tasks.size(); ++i) {
-      static_cast<Task&>(*finished->tasks[i])
-          .Finish(finished->device, std::move(finished->results[i]), compute_ns, inputs, tokens);
+      // After an error there may be no results.
+      Result result = finished->device.ok() ? std::move(finished->results[i]) : Result();
+      static_cast<Task&>(*finished->tasks[i]).Finish(finished->device, std::move(result), compute_ns, inputs, tokens);
       finished->tasks[i].reset();
     }
   });

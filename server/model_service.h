@@ -14,7 +14,9 @@
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "server/batcher.h"
+#include "server/byte_account.h"
 #include "server/clock.h"
+#include "server/decode_pool.h"
 #include "server/fair_budget.h"
 #include "server/image/preprocess.h"
 #include "server/thread_pool.h"
@@ -26,7 +28,7 @@ struct ModelServiceOptions {
   int64_t max_batch_tokens = 8192;
   int64_t max_batch_inputs = 1024;
   int64_t max_wait_us = 0;
-  // Tokens of one input; a larger one is refused. 0: the engine's largest batch.
+  // Tokens of one input; a larger one is refused. 0: the engine's largest batch, or max_queue_tokens if that is less.
   int64_t max_input_tokens = 0;
   // Tokens being decoded or waiting. 0: 16 batches, or the largest input if that is more.
   int64_t max_queue_tokens = 0;
@@ -44,12 +46,11 @@ struct ModelInfo {
   std::string weights;  // the file, and "model" or "ema" where it held both
 };
 
-// Shared by all models of a process; outlives them, and the budgets outlive the pool, whose last job may be giving
-// back.
+// Shared by all models of a process; outlives them. `decode_bytes` is the pool's own.
 struct SharedResources {
   Clock* clock = nullptr;
-  ThreadPool* decode_pool = nullptr;
-  FairBudget* decode_bytes = nullptr;  // of all decodes going on at once
+  DecodePool* decode_pool = nullptr;
+  FairBudget* decode_bytes = nullptr;  // of all decodes going on at once; an image that needs more is refused
   FairBudget* device_turn = nullptr;   // limit 1: one Forward at a time
 };
 
@@ -67,10 +68,13 @@ struct InferenceCall {
   bool embedding = false;        // what is wanted of every input
   Pooling pooling = Pooling::kMean;
   bool logits = false;
+  int64_t class_scores = 0;      // of each input in the reply
   int priority = 0;              // 0..kMaxPriority
   bool partial_results = false;  // a bad input fails itself alone
   int64_t arrival_ns = 0;        // of the service's clock
   int64_t deadline_ns = kNever;
+  // Holds the request's bytes; Run adds those of the reply. Must stay alive until the call is done; null: not counted.
+  ByteAccount::Charge* memory = nullptr;
 };
 
 struct InputReply {
@@ -113,15 +117,18 @@ class ModelService {
 
   // Runs batches of blank images through the engine: one of the model's size, then twice as many each time, up to the
   // batch budget or until the next would pass `budget_ns`. To be called before the first Run. `progress` gets a line
-  // each.
-  absl::Status WarmUp(int64_t budget_ns, const std::function<void(const std::string&)>& progress);
+  // each, `warning` one when a blank image fails.
+  absl::Status WarmUp(int64_t budget_ns, const std::function<void(const std::string&)>& progress,
+                      const std::function<void(const std::string&)>& warning);
 
   // INVALID_ARGUMENT: none, or more than max_inputs_per_call. For callers that want to know before they prepare a call.
   absl::Status CheckInputCount(int64_t inputs) const;
 
   // Never blocks. `abandoned` may be set by the caller at any time, and is set by the service when a failed input makes
   // the rest pointless: what has not begun to compute is then dropped. UNAVAILABLE, RESOURCE_EXHAUSTED (see
-  // Batcher::Reserve), INVALID_ARGUMENT, DEADLINE_EXCEEDED, CANCELLED, INTERNAL.
+  // Batcher::Reserve and DecodePool::Submit; also: no room in the call's account, or no memory for the work), INVALID_ARGUMENT,
+  // DEADLINE_EXCEEDED, CANCELLED, INTERNAL. Throws std::bad_alloc instead of calling `done` when there is no memory for
+  // the call itself.
   void Run(InferenceCall call, std::shared_ptr<std::atomic<bool>> abandoned, Done done);
 
   // Refuses new calls from now on.
@@ -143,16 +150,22 @@ class ModelService {
                const SharedResources& shared, std::function<void(const absl::Status&)> on_fault);
 
   absl::Status CheckCall(const InferenceCall& call) const;
-  // The input's tokens and its decoder's memory, or why it is refused.
+  // The input's tokens, and what decoding takes, or why it is refused.
   struct InputCost {
     int64_t tokens = 0;
     int64_t decode_bytes = 0;
+    int64_t decode_pixels = 0;  // of work: read, resized and written
   };
   absl::StatusOr<InputCost> CheckInput(const InferenceInput& input, const ImagePreprocessOptions& options) const;
+  // Refuses a reply that is too large in itself, or for which the call's account has no room.
+  absl::Status ChargeReply(const InferenceCall& call, int64_t inputs, int64_t tokens) const;
   // OK, or why the call should not be worked on any more.
   absl::Status StillWanted(const Call& call) const;
+  DecodeJob MakeDecodeJob(std::unique_ptr<Task> task, Batcher::Reservation reservation, const InputCost& cost);
   // On a thread of the decoding pool.
-  void Decode(std::unique_ptr<Task> task, int64_t decode_bytes, Batcher::Reservation reservation);
+  void Decode(std::unique_ptr<Task> task, Batcher::Reservation reservation);
+  // RESOURCE_EXHAUSTED when it has no memory: the device is still there. Any other error: it is lost.
+  absl::Status Forward(const std::vector<Request>& requests, std::vector<Result>* results);
   Batcher::Entry MakeEntry(std::unique_ptr<Task> task, Batcher::Reservation reservation) const;
   // On the batcher's thread.
   void RunBatch(Batch batch);

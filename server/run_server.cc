@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/resources.h"
 #include "server/log.h"
+#include "server/process_limits.h"
 
 namespace lion {
 namespace {
@@ -29,6 +30,39 @@ void ReturnFreeMemory() {
   if (mallinfo2().fordblks > kTrimFreeBytes) malloc_trim(0);
 }
 
+constexpr int64_t kImagesInQueue = 4;
+constexpr int kOtherThreads = 32;  // gRPC's, and a model's batching and replying
+constexpr int kMaxProbedThreads = 16384;
+
+// What needs no model to be found wrong.
+absl::Status CheckConfig(const ServerConfig& config) {
+  const ModelServiceOptions& service = config.start_up.service;
+  const bool input_is_set = service.max_input_tokens > 0;
+  const int64_t least_queue = input_is_set ? service.max_input_tokens : service.max_batch_tokens;
+  if (service.max_queue_tokens > 0 && service.max_queue_tokens < least_queue) {
+    return absl::InvalidArgumentError(absl::StrCat("--max-queue-tokens: got ", service.max_queue_tokens,
+                                                   ", want 0 or at least ", least_queue, ", ",
+                                                   input_is_set ? "--max-input-tokens" : "--max-batch-tokens"));
+  }
+  if (config.decode_threads < 0 || config.decode_threads > 1024 || config.drain_timeout_s < 0 ||
+      config.drain_timeout_s > 86'400 || config.max_decode_bytes < 0 || config.max_queue_pixels < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("decode threads: got ", config.decode_threads,
+                                                   ", want 0 to 1024; drain timeout: got ", config.drain_timeout_s,
+                                                   " s, want 0 to 86400; max decode bytes: got ",
+                                                   config.max_decode_bytes, ", want >= 0; max queue pixels: got ",
+                                                   config.max_queue_pixels, ", want >= 0"));
+  }
+  return absl::OkStatus();
+}
+
+// That all threads can be had, before the port is open.
+absl::Status CheckThreadsOf(const ServerConfig& config, int decode_threads) {
+  const int engine_threads = config.start_up.engine.threads > 0 ? config.start_up.engine.threads : CpuLimit();
+  const auto models = static_cast<int64_t>(config.models.size());
+  const int64_t threads = models * engine_threads + decode_threads + kOtherThreads;
+  return CheckThreads(static_cast<int>(std::min<int64_t>(threads, kMaxProbedThreads)));
+}
+
 }  // namespace
 
 ExitCode RunServer(const ServerConfig& config, StopSignals& stop) {
@@ -37,16 +71,25 @@ ExitCode RunServer(const ServerConfig& config, StopSignals& stop) {
     LogError(specs.status().message());
     return kExitUsage;
   }
-  if (config.decode_threads < 0 || config.decode_threads > 1024 || config.drain_timeout_s < 0 ||
-      config.drain_timeout_s > 86'400) {
-    LogError(absl::StrCat("decode threads: got ", config.decode_threads, ", want 0 to 1024; drain timeout: got ",
-                          config.drain_timeout_s, " s, want 0 to 86400"));
+  if (absl::Status status = CheckConfig(config); !status.ok()) {
+    LogError(status.message());
     return kExitUsage;
   }
+  const DecodePoolOptions decode = {
+      .threads = config.decode_threads > 0 ? config.decode_threads : CpuLimit(),
+      .max_queue_pixels = config.max_queue_pixels > 0 ? config.max_queue_pixels
+                                                      : kImagesInQueue * config.start_up.service.max_image_pixels};
+  if (absl::Status status = CheckThreadsOf(config, decode.threads); !status.ok()) {
+    LogError(absl::StrCat(status.message(), ": lower --cpu-threads (0: the processors), --decode-threads, or raise the limits "
+                          "of threads and memory"));
+    return kExitDevice;
+  }
+  const int64_t open_files = RaiseOpenFileLimit();
   SteadyClock clock;
-  FairBudget decode_bytes(std::max(kMinDecodeBytes, MemoryLimitBytes() / 8));
+  FairBudget decode_bytes(config.max_decode_bytes > 0 ? config.max_decode_bytes
+                                                      : std::max(kMinDecodeBytes, MemoryLimitBytes() / 8));
   FairBudget device_turn(1);
-  ThreadPool decode_pool("lion-decode", config.decode_threads > 0 ? config.decode_threads : CpuLimit());
+  DecodePool decode_pool(decode, &clock, &decode_bytes);
   const SharedResources shared = {&clock, &decode_pool, &decode_bytes, &device_turn};
   ModelRegistry registry(&clock);
 
@@ -56,13 +99,17 @@ ExitCode RunServer(const ServerConfig& config, StopSignals& stop) {
     return absl::IsInvalidArgument(started.status()) ? kExitUsage : kExitPort;
   }
   RpcServer& rpc = **started;
-  LogInfo(absl::StrCat("listening on ", config.rpc.host, " port ", rpc.port(), ", NOT_SERVING until warmed up"));
+  std::vector<std::string> services = kServiceNames;
+  for (const ModelSpec& spec : *specs) services.push_back(spec.name);
+  rpc.SetServing(services, false);
+  LogInfo(absl::StrCat("listening on ", config.rpc.host, " port ", rpc.port(), ", NOT_SERVING until warmed up, up to ",
+                       open_files, " open files"));
 
   const auto on_fault = [&rpc](const std::string& name, const absl::Status& status) {
     LogError(absl::StrCat("the device failed under model ", name, ", NOT_SERVING from now on: ", status.message()));
-    std::vector<std::string> services = kServiceNames;
-    services.push_back(name);
-    rpc.SetServing(services, false);
+    std::vector<std::string> failed = kServiceNames;
+    failed.push_back(name);
+    rpc.SetFailed(failed);
   };
   std::vector<std::unique_ptr<ModelService>> models;
   if (const StartUpFailure failure = StartModels(*specs, config.start_up, shared, on_fault, &models);
@@ -72,8 +119,6 @@ ExitCode RunServer(const ServerConfig& config, StopSignals& stop) {
   }
 
   stop.StartFinishing();
-  std::vector<std::string> services = kServiceNames;
-  for (const ModelSpec& spec : *specs) services.push_back(spec.name);
   registry.Serve(std::move(models));
   rpc.SetServing(services, true);
   LogInfo(absl::StrCat("SERVING on ", config.rpc.host, " port ", rpc.port()));

@@ -15,7 +15,12 @@ struct ServerConfig {
   std::vector<std::string> models;  // [NAME=]PATH
   StartUpOptions start_up;
   RpcServerOptions rpc;
-  int decode_threads = 0;        // 0: as many as processors
+  int decode_threads = 0;  // 0: as many as processors
+  // Of all decodes going on at once; an image that needs more is refused. 0: an eighth of the memory this process may
+  // use, at least 64 MiB.
+  int64_t max_decode_bytes = 0;
+  // DecodePoolOptions::max_queue_pixels. 0: four of the largest images.
+  int64_t max_queue_pixels = 0;
   int64_t drain_timeout_s = 30;  // how long accepted calls may take to finish; 0: they are cut off
 };
 
@@ -30,6 +35,7 @@ enum ExitCode : int {
 };
 
 // Listens, loads, warms up, serves until a signal, drains. A failure is one line in the log. The log is set up already.
+// Throws std::system_error when a thread cannot be started.
 ExitCode RunServer(const ServerConfig& config, StopSignals& stop);
 
 }  // namespace lion

@@ -5,18 +5,24 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/resources.h"
 #include "server/log.h"
+#include "server/utf8.h"
 
 namespace lion {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
+// What an engine takes by itself when it is not told: see Engine::Create.
+constexpr int64_t kLeastTokens = 1024;
+constexpr int64_t kMostTokens = 131'072;
+
 std::string DefaultName(const std::filesystem::path& path) {
-  std::filesystem::path clean = std::filesystem::absolute(path).lexically_normal();
-  if (!clean.has_filename()) clean = clean.parent_path();
   std::error_code ignored;
+  std::filesystem::path clean = std::filesystem::absolute(path, ignored).lexically_normal();
+  if (!clean.has_filename()) clean = clean.parent_path();
   if (std::filesystem::is_directory(clean, ignored)) return clean.filename().string();
   const std::string stem = clean.stem().string();
   const bool says_nothing = stem == "checkpoint" || stem == "model" || stem == "pytorch_model";
@@ -48,20 +54,52 @@ std::string DescribeLoaded(const ModelSpec& spec, const LoadedModel& loaded, con
   absl::StrAppend(&text, "\n  memory      weights ", engine.weight_bytes() / kMiB, " MiB, activations ",
                   engine.bytes_per_token() * engine.max_batch_tokens() / kMiB, " MiB (", engine.bytes_per_token(),
                   " bytes a token)");
+  // Where each value of the architecture comes from: a line per origin.
+  std::vector<std::pair<std::string, std::string>> origins;
+  for (const Provenance& value : loaded.provenance) {
+    const auto known = std::find_if(origins.begin(), origins.end(),
+                                    [&value](const auto& origin) { return origin.first == value.origin; });
+    const std::string setting = absl::StrCat(value.key, " ", value.value);
+    if (known == origins.end()) {
+      origins.emplace_back(value.origin, setting);
+    } else {
+      absl::StrAppend(&known->second, ", ", setting);
+    }
+  }
+  for (const auto& [origin, settings] : origins) absl::StrAppend(&text, "\n  from        ", origin, ": ", settings);
   return text;
 }
 
-// The largest batch for each of several models, so that all arenas together take the quarter of the memory that a
-// single engine would: one of the smallest useful size tells what a token costs.
-absl::StatusOr<int64_t> ShareOfMemory(const LoadedModel& loaded, EngineOptions options, int64_t smallest_tokens,
-                                      size_t models) {
-  constexpr int64_t kMostTokens = 131'072;
-  options.max_batch_tokens = smallest_tokens;
+// What `models` engines of one process may take of the memory, each: together the quarter that a single one would.
+int64_t ShareBytes(size_t models) { return MemoryLimitBytes() / 4 / static_cast<int64_t>(models); }
+
+// The largest batch for that share; an engine of the least size tells what a token costs.
+absl::StatusOr<int64_t> TokensOfShare(const LoadedModel& loaded, EngineOptions options, size_t models) {
+  options.max_batch_tokens = kLeastTokens;
   absl::StatusOr<std::unique_ptr<Engine>> probe = Engine::Create(loaded, options);
   if (!probe.ok()) return probe.status();
-  const int64_t share_bytes = MemoryLimitBytes() / 4 / static_cast<int64_t>(models);
-  const int64_t tokens = share_bytes / std::max<int64_t>(1, (*probe)->bytes_per_token());
-  return std::max(smallest_tokens, std::min(tokens, kMostTokens));
+  return std::clamp(ShareBytes(models) / std::max<int64_t>(1, (*probe)->bytes_per_token()), kLeastTokens, kMostTokens);
+}
+
+// More than a token takes in any engine, so that there is no need to measure where memory is plenty.
+int64_t GenerousBytesPerToken(const ModelConfig& config, const EngineOptions& options) {
+  const int64_t threads = options.threads > 0 ? options.threads : CpuLimit();
+  return 64 * config.width + 32 * threads * (config.head_width() + 16) + 4096;
+}
+
+// The engine's largest batch; 0: the engine decides. Only --max-input-tokens may ask for more than the share:
+// --max-batch-tokens gets what there is.
+absl::StatusOr<int64_t> LargestBatch(const LoadedModel& loaded, const StartUpOptions& options, size_t models) {
+  const int64_t input_tokens = options.service.max_input_tokens;
+  const int64_t batch_tokens = options.service.max_batch_tokens;
+  if (input_tokens == 0)
+    return models == 1 ? absl::StatusOr<int64_t>(0) : TokensOfShare(loaded, options.engine, models);
+  if (batch_tokens <= input_tokens) return input_tokens;
+  const int64_t certain_tokens = ShareBytes(models) / GenerousBytesPerToken(loaded.config, options.engine);
+  if (batch_tokens <= std::min(certain_tokens, kMostTokens)) return batch_tokens;
+  absl::StatusOr<int64_t> share = TokensOfShare(loaded, options.engine, models);
+  if (!share.ok()) return share.status();
+  return std::max(input_tokens, std::min(batch_tokens, *share));
 }
 
 StartUpFailure StartModel(const ModelSpec& spec, const StartUpOptions& options, const SharedResources& shared,
@@ -76,22 +114,20 @@ StartUpFailure StartModel(const ModelSpec& spec, const StartUpOptions& options, 
   absl::StatusOr<LoadedModel> loaded = LoadModel(spec.path, options.load);
   if (!loaded.ok()) return failure(Kind::kModel, loaded.status());
   for (const std::string& warning : loaded->warnings) LogWarning(absl::StrCat("model ", spec.name, ": ", warning));
-  for (const Provenance& value : loaded->provenance) {
-    LogDebug(absl::StrCat("model ", spec.name, ": ", value.key, " = ", value.value, " from ", value.origin));
-  }
   if (loaded->config.modality != Modality::kVision) {
     return failure(Kind::kModel, absl::UnimplementedError("it is a text model; this version serves vision models"));
   }
 
+  absl::StatusOr<int64_t> largest = LargestBatch(*loaded, options, models);
+  if (!largest.ok()) return failure(Kind::kDevice, largest.status());
   EngineOptions engine_options = options.engine;
-  if (options.service.max_input_tokens > 0) {
-    engine_options.max_batch_tokens = std::max(options.service.max_batch_tokens, options.service.max_input_tokens);
-  } else if (models > 1) {
-    absl::StatusOr<int64_t> share = ShareOfMemory(*loaded, engine_options, options.service.max_batch_tokens, models);
-    if (!share.ok()) return failure(Kind::kDevice, share.status());
-    engine_options.max_batch_tokens = *share;
-  }
+  engine_options.max_batch_tokens = *largest;
   absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(*loaded, engine_options);
+  if (absl::IsResourceExhausted(engine.status()) && options.service.max_input_tokens > 0) {
+    return failure(Kind::kDevice,
+                   absl::ResourceExhaustedError(absl::StrCat("--max-input-tokens ", options.service.max_input_tokens,
+                                                             " is too large: ", engine.status().message())));
+  }
   if (!engine.ok()) return failure(Kind::kDevice, engine.status());
 
   ModelInfo info = {.name = spec.name, .parameters = loaded->parameters, .weights = loaded->file};
@@ -101,7 +137,12 @@ StartUpFailure StartModel(const ModelSpec& spec, const StartUpOptions& options, 
                            [name = spec.name, on_fault](const absl::Status& status) { on_fault(name, status); });
   if (!service.ok()) return failure(Kind::kDevice, service.status());
   LogInfo(DescribeLoaded(spec, *loaded, **service));
-  if (absl::Status status = (*service)->WarmUp(options.warm_up_ms * 1'000'000, LogInfo); !status.ok()) {
+  if (const int64_t batch_tokens = (*service)->options().max_batch_tokens;
+      batch_tokens < options.service.max_batch_tokens) {
+    LogWarning(absl::StrCat("model ", spec.name, ": --max-batch-tokens ", options.service.max_batch_tokens,
+                            " is more than its share of the memory: batches have up to ", batch_tokens, " tokens"));
+  }
+  if (absl::Status status = (*service)->WarmUp(options.warm_up_ms * 1'000'000, LogInfo, LogWarning); !status.ok()) {
     return failure(Kind::kDevice, status);
   }
   *out = *std::move(service);
@@ -116,6 +157,7 @@ absl::StatusOr<std::vector<ModelSpec>> ParseModelSpecs(const std::vector<std::st
   std::set<std::string> names;
   for (const std::string& text : specs) {
     ModelSpec spec;
+    if (text.empty()) return absl::InvalidArgumentError("--model is empty: want [NAME=]PATH");
     const size_t equals = text.find('=');
     // A '=' behind a '/' belongs to the path.
     if (equals != std::string::npos && text.find('/') > equals) {
@@ -127,6 +169,11 @@ absl::StatusOr<std::vector<ModelSpec>> ParseModelSpecs(const std::vector<std::st
     }
     if (spec.name.empty() || spec.path.empty()) {
       return absl::InvalidArgumentError(absl::StrCat("--model '", text, "': want [NAME=]PATH, neither of them empty"));
+    }
+    if (!IsPrintableUtf8(spec.name)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the model name '", absl::CHexEscape(spec.name), "' ",
+                       "has control characters or is not UTF-8: name it with --model NAME=PATH"));
     }
     if (!names.insert(spec.name).second) {
       return absl::InvalidArgumentError(

@@ -21,12 +21,13 @@ struct ModelSpec {
 };
 
 // "[NAME=]PATH" each. Without a name it is the folder's, or the file's without its ending; of a file that says nothing
-// ("checkpoint.pth", "model.safetensors") its folder's. INVALID_ARGUMENT: none, an empty part, or a name twice.
+// ("checkpoint.pth", "model.safetensors") its folder's. INVALID_ARGUMENT: none, an empty part, a name twice or one
+// that is not printable UTF-8.
 absl::StatusOr<std::vector<ModelSpec>> ParseModelSpecs(const std::vector<std::string>& specs);
 
 struct StartUpOptions {
   LoadOptions load;      // of every model
-  EngineOptions engine;  // max_batch_tokens follows from `service`
+  EngineOptions engine;  // max_batch_tokens follows from `service` and from the memory, which the models share
   ModelServiceOptions service;
   int64_t warm_up_ms = 3000;  // of each model; at least one image is run
 };

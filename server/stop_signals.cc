@@ -12,6 +12,8 @@
 namespace lion {
 namespace {
 
+constexpr int64_t kSameRequestNs = 100'000'000;
+
 sigset_t StopSet() {
   sigset_t set;
   sigemptyset(&set);
@@ -36,6 +38,8 @@ bool StopSignals::Wait(Clock& clock, int64_t when_ns) {
 
 void StopSignals::Loop() {
   const sigset_t set = StopSet();
+  const SteadyClock clock;
+  int64_t first_ns = 0;
   for (bool first = true;; first = false) {
     int signal = 0;
     while (sigwait(&set, &signal) != 0) {
@@ -44,6 +48,12 @@ void StopSignals::Loop() {
     if (!finishing_.load()) {
       LogInfo(absl::StrCat(name, " before serving: exit"));
       _exit(0);
+    }
+    const int64_t now_ns = clock.NowNs();
+    if (first) first_ns = now_ns;
+    if (!first && now_ns - first_ns < kSameRequestNs) {
+      LogInfo(absl::StrCat(name, " within ", kSameRequestNs / 1'000'000, " ms of the first: the same request"));
+      continue;
     }
     if (!first) {
       LogWarning(absl::StrCat(name, " again: exit at once"));

@@ -1,4 +1,5 @@
-// SIGTERM and SIGINT: the first asks the server to stop, the second ends the process.
+// SIGTERM and SIGINT: the first asks the server to stop, the second ends the process. What follows the first within 100
+// ms is the same request: supervisors signal a process and its group.
 #pragma once
 
 #include <atomic>

@@ -7,13 +7,21 @@
 namespace lion {
 
 ThreadPool::ThreadPool(const char* name, int threads) {
-  for (int i = 0; i < threads; ++i) {
-    threads_.emplace_back([this] { Loop(); });
-    pthread_setname_np(threads_.back().native_handle(), name);
+  threads_.reserve(static_cast<size_t>(threads));
+  try {
+    for (int i = 0; i < threads; ++i) {
+      threads_.emplace_back([this] { Loop(); });
+      pthread_setname_np(threads_.back().native_handle(), name);
+    }
+  } catch (...) {
+    Stop();
+    throw;
   }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { Stop(); }
+
+void ThreadPool::Stop() {
   {
     MutexLock lock(mutex_);
     stopping_ = true;

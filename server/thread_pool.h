@@ -15,6 +15,7 @@ namespace lion {
 class ThreadPool {
  public:
   // `threads` >= 1. The name shows in debuggers and top; at most 15 characters.
+  // Throws std::system_error when a thread cannot be started.
   ThreadPool(const char* name, int threads);
   // Runs what is queued, then joins.
   ~ThreadPool();
@@ -23,6 +24,7 @@ class ThreadPool {
   void Submit(std::function<void()> job);
 
  private:
+  void Stop();
   void Loop();
 
   Mutex mutex_;

@@ -4,11 +4,22 @@
 
 #include <cstdio>
 
+#include "client/cli/output_file.h"
 #include "client/cli/text.h"
 
 namespace lion {
 
 bool IsTerminal(int fd) { return ::isatty(fd) == 1; }
+
+int Print(const std::string& text, int exit_status) {
+  const auto output = OutputFile::Open("");
+  absl::Status status = output.status();
+  if (status.ok()) status = (*output)->Write(text);
+  if (status.ok()) status = (*output)->Commit();
+  if (status.ok()) return exit_status;
+  std::fprintf(stderr, "lion: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
 
 Console::Console(size_t total, bool show_progress)
     : total_(total), enabled_(show_progress && total > 1 && IsTerminal(STDERR_FILENO)) {}

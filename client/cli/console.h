@@ -1,4 +1,5 @@
-// Standard error of a command: messages, and below them a progress line that never mixes with them.
+// What a command says: messages on standard error, and below them a progress line that never mixes with them; short
+// results on standard output.
 #pragma once
 
 #include <chrono>
@@ -31,6 +32,10 @@ class Console {
   bool visible_ = false;
   void Clear();
 };
+
+// Writes all of `text` to standard output and returns `exit_status`; 1 where that cannot be done, with the reason on
+// standard error.
+int Print(const std::string& text, int exit_status = 0);
 
 // True where the file descriptor (1: output, 2: errors) is a terminal.
 bool IsTerminal(int fd);

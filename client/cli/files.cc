@@ -74,6 +74,12 @@ void AddArgument(const std::string& argument, std::vector<InputFile>& files) {
   }
 }
 
+const char* KindOf(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a pipe";
+  return "a device or socket";
+}
+
 }  // namespace
 
 std::vector<InputFile> ExpandFiles(const std::vector<std::string>& arguments, std::istream& list) {
@@ -83,27 +89,32 @@ std::vector<InputFile> ExpandFiles(const std::vector<std::string>& arguments, st
       AddArgument(argument, files);
       continue;
     }
+    const size_t before = files.size();
     for (std::string line; std::getline(list, line);) {
       if (!line.empty() && line.back() == '\r') line.pop_back();
       if (!line.empty()) AddArgument(line, files);
     }
+    if (files.size() == before) files.push_back({"-", absl::NotFoundError("the list on standard input names no file")});
   }
   return files;
 }
 
 absl::StatusOr<std::string> ReadInputFile(const std::string& path, int64_t max_bytes) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // O_NONBLOCK: opening a named pipe must not wait for a writer. It does nothing for regular files.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return absl::ErrnoToStatus(errno, "cannot open the file");
   std::string content;
   struct stat facts;
-  if (::fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode)) {
-    content.resize(std::min<int64_t>(facts.st_size, max_bytes) + 1);  // one more, to see the end without another round
+  absl::Status status;
+  if (::fstat(fd, &facts) != 0) {
+    status = absl::ErrnoToStatus(errno, "cannot look at the file");
+  } else if (!S_ISREG(facts.st_mode)) {
+    status = absl::InvalidArgumentError(absl::StrCat("it is ", KindOf(facts.st_mode), ", expected a regular file"));
   } else {
-    content.resize(64 << 10);
+    content.resize(std::min<int64_t>(facts.st_size, max_bytes) + 1);  // one more, to see the end without another round
   }
   int64_t length = 0;
-  absl::Status status;
-  while (true) {
+  while (status.ok()) {
     const ssize_t got = ::read(fd, content.data() + length, content.size() - length);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) status = absl::ErrnoToStatus(errno, "cannot read the file");

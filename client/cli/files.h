@@ -22,11 +22,11 @@ struct InputFile {
 //                  among the matches as above
 //   "-"            the lines of `list`, each of them like an argument; empty lines are passed over
 //   anything else  itself, whether it exists or not
-// A folder without images and a pattern without matches are entries with a NOT_FOUND.
+// A folder without images, a pattern without matches and a list without lines are entries with a NOT_FOUND.
 std::vector<InputFile> ExpandFiles(const std::vector<std::string>& arguments, std::istream& list);
 
-// The whole file; pipes are read to their end. An error says what the system said, and names no path. INVALID_ARGUMENT:
-// longer than `max_bytes`.
+// The whole of a regular file, or of one that a link leads to. An error says what the system said, and names no path.
+// INVALID_ARGUMENT: longer than `max_bytes`; a folder, pipe or device, which are not waited for.
 absl::StatusOr<std::string> ReadInputFile(const std::string& path, int64_t max_bytes);
 
 }  // namespace lion

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <iostream>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "client/cli/bulk.h"
 #include "client/cli/commands.h"
 #include "client/cli/connection.h"
@@ -131,12 +131,8 @@ int RunSimilar(const ImageFlags& flags) {
         absl::StrCat(Printable(files[norm_a == 0 ? 0 : 1].path), ": the embedding is all zeros, which points nowhere"));
   }
   const double cosine = std::clamp(dot / std::sqrt(norm_a * norm_b), -1.0, 1.0);
-  if (flags.json) {
-    std::printf("%s\n", SimilarJson(files[0].path, files[1].path, static_cast<float>(cosine)).c_str());
-  } else {
-    std::printf("%.6f\n", cosine);
-  }
-  return 0;
+  if (!flags.json) return Print(absl::StrFormat("%.6f\n", cosine));
+  return Print(absl::StrCat(SimilarJson(files[0].path, files[1].path, static_cast<float>(cosine)), "\n"));
 }
 
 }  // namespace lion

@@ -1,7 +1,13 @@
 // The `lion` command line: flags are bound here, and nowhere else.
 #include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <limits>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "client/cli/commands.h"
 #include "client/cli/names.h"
@@ -10,6 +16,7 @@ namespace lion {
 namespace {
 
 constexpr int kUsageError = 2;
+constexpr int64_t kMaxTimeoutMs = 1'000'000'000'000;  // 31 years: a deadline that a clock in nanoseconds can hold
 
 void AddServerFlags(CLI::App* command, ServerFlags& flags, int64_t timeout_ms) {
   flags.timeout_ms = timeout_ms;
@@ -17,7 +24,7 @@ void AddServerFlags(CLI::App* command, ServerFlags& flags, int64_t timeout_ms) {
       ->envname("LION_SERVER")
       ->capture_default_str();
   command->add_option("--timeout-ms", flags.timeout_ms, "Deadline of each call in milliseconds; 0: none")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(int64_t{0}, kMaxTimeoutMs))
       ->capture_default_str();
 }
 
@@ -34,7 +41,7 @@ void AddImageFlags(CLI::App* command, ImageFlags& flags) {
   command
       ->add_option_function<uint32_t>(
           "--size", [&image](uint32_t size) { image.set_size(size); }, "Pixels to resize to; unset: as the model says")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(uint32_t{1}, std::numeric_limits<uint32_t>::max()));
   command->add_flag_callback(
       "--no-exif", [&image] { image.set_apply_exif_orientation(false); }, "Leave images as stored, not turned upright");
   command->add_flag_callback(
@@ -49,6 +56,42 @@ void AddEmbeddingFlags(CLI::App* command, ImageFlags& flags, bool with_none) {
           "--pooling", [&flags](const std::string& name) { flags.call.pooling = ImagePoolings().at(name); },
           "How token vectors become one; unset: as the model says")
       ->check(CLI::IsMember(poolings));
+}
+
+// A value by its names, in any case, for checkpoints that do not say it themselves.
+template <typename Enum>
+void AddArchitectureFlag(CLI::App* command, const std::string& flag, const std::string& names,
+                         std::optional<Enum> (*parse)(std::string_view), std::optional<Enum>& value) {
+  const auto check = [parse, names](const std::string& name) {
+    return parse(name) ? "" : "\"" + name + "\" is none of " + names;
+  };
+  command
+      ->add_option_function<std::string>(
+          flag, [parse, &value](const std::string& name) { value = parse(name); },
+          names + "; where the file does not say")
+      ->check(check);
+}
+
+// CLI::Range lets "nan" pass.
+std::string CheckSeconds(const std::string& text) {
+  const double value = std::strtod(text.c_str(), nullptr);
+  return value >= 0 && value <= 1e6 ? "" : text + " is not from 0 to 1000000";
+}
+
+// Usage errors and --help, which come as exceptions.
+int ExitEarly(CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> unknown = app.remaining();
+  if (error.get_exit_code() != 0 && app.get_subcommands().empty()) {
+    std::cerr << "lion: " << (unknown.empty() ? "no command is given" : "\"" + unknown[0] + "\" is no command")
+              << "; there are:";
+    for (const CLI::App* command : app.get_subcommands(nullptr)) std::cerr << " " << command->get_name();
+    std::cerr << "\nRun with --help for more information.\n";
+    return kUsageError;
+  }
+  if (app.exit(error) != 0) return kUsageError;
+  if (std::cout.flush()) return 0;
+  std::cerr << "lion: cannot write standard output\n";
+  return 1;
 }
 
 constexpr char kPathsHelp[] =
@@ -101,7 +144,7 @@ int Main(int argc, char** argv) {
   double wait_s = 0;
   command = app.add_subcommand("health", "Ask whether the server is ready: exit status 0 when it is SERVING");
   AddServerFlags(command, health, 10'000);
-  command->add_option("--wait", wait_s, "Seconds to go on asking until it is")->check(CLI::Range(0.0, 1e6));
+  command->add_option("--wait", wait_s, "Seconds to go on asking until it is")->check(CheckSeconds);
   command->callback(
       [&] { exit_status = RunHealth(health, std::chrono::milliseconds(static_cast<int64_t>(1000 * wait_s))); });
 
@@ -110,40 +153,26 @@ int Main(int argc, char** argv) {
   command = app.add_subcommand("inspect", "Report what a checkpoint holds, without a server");
   command->add_option("checkpoint", checkpoint, "Checkpoint file or folder")->required();
   const std::map<std::string, WeightChoice> weights = {{"model", WeightChoice::kModel}, {"ema", WeightChoice::kEma}};
-  const std::map<std::string, Variant> variants = {{"lit", Variant::kLionLit},
-                                                   {"decay", Variant::kLionD},
-                                                   {"selective", Variant::kLionS},
-                                                   {"softmax", Variant::kSoftmax}};
-  const std::map<std::string, PatchOrder> orders = {{"normal", PatchOrder::kNormal}, {"s", PatchOrder::kS}};
-  const std::map<std::string, Pooling> poolings = {{"mean", Pooling::kMean},     {"cls", Pooling::kCls},
-                                                   {"pooler", Pooling::kPooler}, {"max", Pooling::kMax},
-                                                   {"last", Pooling::kLast},     {"none", Pooling::kNone}};
-  const auto add_choice = [&]<typename T>(const std::string& name, const std::map<std::string, T>& values,
-                                          std::function<void(T)> set, const std::string& help) {
-    command
-        ->add_option_function<std::string>(
-            name, [&values, set](const std::string& value) { set(values.at(CLI::detail::to_lower(value))); }, help)
-        ->check(CLI::IsMember(values, CLI::ignore_case));
-  };
-  add_choice.operator()<WeightChoice>(
-      "--weights", weights, [&](WeightChoice v) { load.weights = v; }, "Which, where the file has both");
-  add_choice.operator()<Variant>(
-      "--mask-type", variants, [&](Variant v) { load.variant = v; }, "Where the file does not say");
-  add_choice.operator()<PatchOrder>(
-      "--order", orders, [&](PatchOrder v) { load.order = v; }, "Where the file does not say");
-  add_choice.operator()<Pooling>(
-      "--pooling", poolings, [&](Pooling v) { load.pooling = v; }, "Where the file does not say");
+  command
+      ->add_option_function<std::string>(
+          "--weights", [&](const std::string& name) { load.weights = weights.at(CLI::detail::to_lower(name)); },
+          "model|ema: which, where the file has both")
+      ->check(CLI::IsMember(weights, CLI::ignore_case).description(""));
+  AddArchitectureFlag(command, "--mask-type", "lit|d|s|softmax, or as checkpoints spell it", ParseVariant,
+                      load.variant);
+  AddArchitectureFlag(command, "--order", "normal|s", ParsePatchOrder, load.order);
+  AddArchitectureFlag(command, "--pooling", "mean|cls|pooler|max|last|none", ParsePooling, load.pooling);
   command
       ->add_option_function<int64_t>(
           "--heads", [&](int64_t heads) { load.heads = heads; }, "Where the file does not say")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max()));
   command->add_flag("--allow-unused", load.allow_unused, "Drop tensors that the architecture does not use");
   command->callback([&] { exit_status = RunInspect(checkpoint, load); });
 
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
+    return ExitEarly(app, error);
   }
   return exit_status;
 }
@@ -151,4 +180,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace lion
 
-int main(int argc, char** argv) { return lion::Main(argc, argv); }
+int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows past the limit (ulimit -f) is then an error like a full disk
+  return lion::Main(argc, argv);
+}

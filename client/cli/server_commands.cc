@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
 #include "client/cli/connection.h"
+#include "client/cli/console.h"
 #include "client/cli/json_lines.h"
 #include "client/cli/names.h"
 #include "client/cli/text.h"
@@ -47,13 +47,13 @@ int RunModels(const ServerFlags& flags, bool json) {
   std::vector<std::vector<std::string>> rows = {{"NAME", "VERSION", "MODALITY", "TASKS", "VARIANT", "ORDER",
                                                  "PARAMETERS", "DIMENSIONS", "LABELS", "POOLING", "MAX TOKENS",
                                                  "DEVICE", "COMPUTE", "MEMORY", "WEIGHTS"}};
+  std::string lines;
   for (const v1::Model& model : models->models()) {
-    if (json) std::printf("%s\n", ModelJson(model).c_str());
+    if (json) absl::StrAppend(&lines, ModelJson(model), "\n");
     rows.push_back(ModelRow(model));
   }
   std::vector<size_t> widths;
-  if (!json) std::fputs(FormatTable(rows, "lrllllrrrlrllrl", widths).c_str(), stdout);
-  return 0;
+  return Print(json ? lines : FormatTable(rows, "lrllllrrrlrllrl", widths));
 }
 
 int RunHealth(const ServerFlags& flags, milliseconds wait) {
@@ -70,13 +70,11 @@ int RunHealth(const ServerFlags& flags, milliseconds wait) {
     }
     const auto state = (*client)->CheckHealth("", call);
     if (state.ok() && *state == HealthState::kServing) {
-      std::puts("SERVING");
-      return 0;
+      return Print("SERVING\n");
     }
     if (Clock::now() + milliseconds(100) >= end) {
       if (!state.ok()) return Fail(ExplainError(state.status(), flags.address));
-      std::puts(*state == HealthState::kNotServing ? "NOT_SERVING" : "UNKNOWN");
-      return 1;
+      return Print(*state == HealthState::kNotServing ? "NOT_SERVING\n" : "UNKNOWN\n", 1);
     }
     Pause(**client, milliseconds(100));
   }

@@ -28,18 +28,27 @@ trap 'stop_server; rm -rf "$work"' EXIT
 "$python" tools/export_mnist_png.py "$work/digits" --mnist "$mnist"
 "$python" tools/accuracy_pytorch.py "$model" "$work/digits" "$work/pytorch.csv"
 
+answers=()
 for type in float32 bfloat16; do
   polls=0
   port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("localhost", 0)); print(s.getsockname()[1])')
   "$bin/lion-server" --model "$model" --grpc-port "$port" --compute-type "$type" > "$work/$type.log" 2>&1 &
   server=$!
   until "$bin/lion" health --server "localhost:$port" > /dev/null 2>&1; do
-    kill -0 "$server" 2> /dev/null || { echo "lion-server has ended:" >&2; cat "$work/$type.log" >&2; exit 1; }
+    if ! kill -0 "$server" 2> /dev/null; then
+      server=
+      echo "lion-server has ended:" >&2
+      cat "$work/$type.log" >&2
+      [[ $type == bfloat16 ]] && grep -q 'cannot compute in bfloat16' "$work/$type.log" || exit 1
+      echo 'bfloat16: SKIPPED, this machine cannot compute in it'
+      continue 2
+    fi
     ((++polls < 600)) || { echo "lion-server is not ready after a minute:" >&2; cat "$work/$type.log" >&2; exit 1; }
     sleep 0.1
   done
   "$bin/lion" classify "$work/digits" --top-k 1 --json --server "localhost:$port" > "$work/$type.jsonl"
   stop_server
+  answers+=("$work/$type.jsonl")
 done
 
-"$python" scripts/acceptance/accuracy.py "$work/pytorch.csv" "$work/float32.jsonl" "$work/bfloat16.jsonl"
+"$python" scripts/acceptance/accuracy.py "$work/pytorch.csv" "${answers[@]}"

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/image/decoders.h"
 #include "server/image/orient.h"
+#include "server/image/out_of_memory.h"
 
 namespace lion {
 
@@ -73,12 +74,14 @@ absl::Status DecodeRows(std::string_view encoded, const ImageHeader& header, con
 }
 
 absl::StatusOr<RgbImage> DecodeImage(std::string_view encoded, const DecodeOptions& options) {
-  const absl::StatusOr<ImageHeader> header = ReadCheckedHeader(encoded, options);
-  if (!header.ok()) return header.status();
-  absl::StatusOr<OrientedImage> sink = OrientedImage::Create(header->stored, OrientationToApply(*header, options));
-  if (!sink.ok()) return sink.status();
-  if (absl::Status status = DecodeRows(encoded, *header, options, *sink); !status.ok()) return status;
-  return sink->Take();
+  return WithinMemory("no memory to decode an image", [&]() -> absl::StatusOr<RgbImage> {
+    const absl::StatusOr<ImageHeader> header = ReadCheckedHeader(encoded, options);
+    if (!header.ok()) return header.status();
+    absl::StatusOr<OrientedImage> sink = OrientedImage::Create(header->stored, OrientationToApply(*header, options));
+    if (!sink.ok()) return sink.status();
+    if (absl::Status status = DecodeRows(encoded, *header, options, *sink); !status.ok()) return status;
+    return sink->Take();
+  });
 }
 
 }  // namespace lion

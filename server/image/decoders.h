@@ -18,10 +18,14 @@ struct DecodeOutcome {
 };
 
 // `header` is what ReadImageHeader found in `encoded`. `salvage`: a cut-off file is decoded as far as it goes.
-// After an error the sink holds `rows` rows, or whatever was reached of its WholeImage().
+// RESOURCE_EXHAUSTED: no memory. After an error the sink holds `rows` rows, or whatever was reached of its
+// WholeImage().
 DecodeOutcome DecodeJpeg(std::string_view encoded, const ImageHeader& header, bool salvage, RowSink& sink);
 DecodeOutcome DecodePng(std::string_view encoded, const ImageHeader& header, bool salvage, RowSink& sink);
 DecodeOutcome DecodeWebp(std::string_view encoded, const ImageHeader& header, bool salvage, RowSink& sink);
+
+// Passes over a picture of this size that DecodeJpeg makes at most; INVALID_ARGUMENT for a file of more.
+int64_t MaxJpegScans(ImageSize size);
 
 // Hands all rows of a picture to a sink that has no WholeImage().
 void PushRows(const RgbImage& image, RowSink& sink);

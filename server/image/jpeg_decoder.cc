@@ -5,6 +5,10 @@
 
 #include <jpeglib.h>  // needs <cstddef> and <cstdio> before it
 
+#include <jerror.h>  // needs jpeglib.h before it
+
+#include <algorithm>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "server/image/decoders.h"
@@ -12,8 +16,11 @@
 namespace lion {
 namespace {
 
-// A hostile progressive file can ask for any number of passes over the whole picture; real ones have about ten.
-constexpr int kMaxScans = 500;
+// Every scan is a pass over the whole picture, however few bytes it has: the work that a file may ask for is its pixels
+// times its scans. Real files have about ten (libjpeg writes 10, of CMYK 18).
+constexpr int64_t kMaxScans = 100;
+constexpr int64_t kMinScans = 12;  // holds for pictures over 256 Mi pixels, where the server's limit was raised
+constexpr int64_t kMaxScannedPixels = kMaxScans * (int64_t{32} << 20);
 
 // libjpeg's state with ours behind it. `common.error_exit` jumps back to `escape`.
 struct Decoder {
@@ -23,7 +30,10 @@ struct Decoder {
   jpeg_progress_mgr progress;
   std::jmp_buf escape;
   char message[JMSG_LENGTH_MAX];
+  int64_t max_scans;
   bool salvage;
+  bool out_of_memory;
+  bool too_many_scans;
   bool out_of_data;
   bool started;
   bool finished;
@@ -41,6 +51,7 @@ Decoder* Self(j_decompress_ptr jpeg) { return static_cast<Decoder*>(jpeg->client
 [[noreturn]] void OnError(j_common_ptr jpeg) {
   char message[JMSG_LENGTH_MAX];
   jpeg->err->format_message(jpeg, message);
+  Self(jpeg)->out_of_memory = jpeg->err->msg_code == JERR_OUT_OF_MEMORY;
   Fail(Self(jpeg), message);
 }
 
@@ -50,7 +61,9 @@ void OnOutput(j_common_ptr) {}
 
 void OnProgress(j_common_ptr jpeg) {
   Decoder* self = Self(jpeg);
-  if (self->jpeg.input_scan_number > kMaxScans) Fail(self, "it has too many scans");
+  if (self->jpeg.input_scan_number <= self->max_scans) return;
+  self->too_many_scans = true;
+  Fail(self, "");
 }
 
 void SourceNothing(j_decompress_ptr) {}
@@ -129,11 +142,33 @@ void Run(Decoder& self, const ImageHeader& header, RowSink& sink) {
   self.finished = true;
 }
 
+// Why decoding stopped.
+absl::Status Failure(const Decoder& decoder, int64_t found_scans, std::string_view encoded, ImageSize size) {
+  if (decoder.out_of_memory) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory to decode a JPEG of ", size.width, " x ", size.height, " pixels"));
+  }
+  if (decoder.too_many_scans) {
+    return absl::InvalidArgumentError(absl::StrCat("JPEG has ", found_scans, " scans or more; the limit for ",
+                                                   size.width, " x ", size.height, " pixels is ", decoder.max_scans));
+  }
+  if (decoder.out_of_data) {
+    return absl::InvalidArgumentError(absl::StrCat("truncated JPEG: the file ends after ", encoded.size(),
+                                                   " bytes and ", decoder.rows, " of ", size.height, " rows"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("damaged JPEG: ", decoder.message));
+}
+
 }  // namespace
+
+int64_t MaxJpegScans(ImageSize size) {
+  return std::clamp(kMaxScannedPixels / (size.width * size.height), kMinScans, kMaxScans);
+}
 
 DecodeOutcome DecodeJpeg(std::string_view encoded, const ImageHeader& header, bool salvage, RowSink& sink) {
   Decoder decoder = {};
   decoder.salvage = salvage;
+  decoder.max_scans = MaxJpegScans(header.stored);
   decoder.jpeg.err = jpeg_std_error(&decoder.errors);
   decoder.jpeg.client_data = &decoder;
   decoder.errors.error_exit = OnError;
@@ -148,18 +183,15 @@ DecodeOutcome DecodeJpeg(std::string_view encoded, const ImageHeader& header, bo
   decoder.source.resync_to_restart = jpeg_resync_to_restart;
   decoder.source.term_source = SourceNothing;
   Run(decoder, header, sink);
-  jpeg_destroy_decompress(&decoder.jpeg);
 
   DecodeOutcome outcome;
   outcome.started = decoder.started;
   outcome.rows = decoder.rows;
   outcome.truncated = decoder.out_of_data;
-  if (!decoder.finished) {
-    outcome.status = absl::InvalidArgumentError(
-        decoder.out_of_data ? absl::StrCat("truncated JPEG: the file ends after ", encoded.size(), " bytes and ",
-                                           decoder.rows, " of ", header.stored.height, " rows")
-                            : absl::StrCat("damaged JPEG: ", decoder.message));
-  }
+  // Before the memory for a message is asked for, that of the decoder is given back.
+  const int64_t found_scans = decoder.jpeg.input_scan_number;
+  jpeg_destroy_decompress(&decoder.jpeg);
+  if (!decoder.finished) outcome.status = Failure(decoder, found_scans, encoded, header.stored);
   return outcome;
 }
 

@@ -3,9 +3,15 @@
 #include <cstring>
 #include <utility>
 
+#include "server/image/out_of_memory.h"
+
 namespace lion {
 
 absl::StatusOr<OrientedImage> OrientedImage::Create(ImageSize stored, int orientation) {
+  return WithinMemory("no memory to turn an image upright", [&] { return Allocate(stored, orientation); });
+}
+
+absl::StatusOr<OrientedImage> OrientedImage::Allocate(ImageSize stored, int orientation) {
   OrientedImage sink;
   sink.stored_ = stored;
   sink.orientation_ = orientation;

@@ -16,6 +16,7 @@ class OrientedImage final : public RowSink {
   // written once per strip and not once per row.
   static constexpr int64_t kStripRows = 64;
 
+  // RESOURCE_EXHAUSTED: no memory.
   static absl::StatusOr<OrientedImage> Create(ImageSize stored, int orientation);
 
   uint8_t* Row(int64_t y) override;
@@ -27,6 +28,8 @@ class OrientedImage final : public RowSink {
 
  private:
   OrientedImage() = default;
+  // Create, which may throw std::bad_alloc.
+  static absl::StatusOr<OrientedImage> Allocate(ImageSize stored, int orientation);
   void PlaceRow(int64_t y);
   void PlaceColumns(int64_t first, int64_t rows);
 

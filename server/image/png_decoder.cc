@@ -4,6 +4,7 @@
 #include <csetjmp>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "absl/status/status.h"
@@ -28,6 +29,7 @@ struct Decoder {
   // data in large pieces and would lose the last one.
   size_t cut_chunk;
   bool out_of_data;
+  bool out_of_memory;
   bool started;
   bool finished;
   int64_t rows;
@@ -40,6 +42,15 @@ struct Decoder {
 }
 
 void OnWarning(png_structp, png_const_charp) {}
+
+// As libpng's own, but remembers that it failed: libpng's error is nothing but a text.
+png_voidp OnAllocate(png_structp png, png_alloc_size_t size) {
+  void* memory = std::malloc(size);
+  if (memory == nullptr) static_cast<Decoder*>(png_get_mem_ptr(png))->out_of_memory = true;
+  return memory;
+}
+
+void OnFree(png_structp, png_voidp memory) { std::free(memory); }
 
 void OnRead(png_structp png, png_bytep out, size_t count) {
   auto* self = static_cast<Decoder*>(png_get_io_ptr(png));
@@ -122,7 +133,8 @@ DecodeOutcome DecodePng(std::string_view encoded, const ImageHeader& header, boo
   decoder.data = reinterpret_cast<const uint8_t*>(encoded.data());
   decoder.size = encoded.size();
   decoder.cut_chunk = salvage && header.truncated ? FindCutChunk(encoded) : kNoChunk;
-  decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, OnError, OnWarning);
+  decoder.png =
+      png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &decoder, OnError, OnWarning, &decoder, OnAllocate, OnFree);
   if (decoder.png != nullptr) decoder.info = png_create_info_struct(decoder.png);
   if (decoder.info != nullptr) Run(decoder, header, whole, sink);
   png_destroy_read_struct(&decoder.png, &decoder.info, nullptr);
@@ -131,7 +143,10 @@ DecodeOutcome DecodePng(std::string_view encoded, const ImageHeader& header, boo
   outcome.rows = decoder.rows;
   outcome.truncated = decoder.out_of_data;
   // A file cut behind the chunk of its last pixel is whole enough, for Pillow too.
-  if (!decoder.finished) {
+  if (!decoder.finished && decoder.out_of_memory) {
+    outcome.status = absl::ResourceExhaustedError(
+        absl::StrCat("no memory to decode a PNG of ", header.stored.width, " x ", header.stored.height, " pixels"));
+  } else if (!decoder.finished) {
     outcome.status = absl::InvalidArgumentError(
         decoder.out_of_data ? absl::StrCat("truncated PNG: the file ends after ", encoded.size(), " bytes and ",
                                            decoder.rows, " of ", header.stored.height, " rows")

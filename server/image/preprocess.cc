@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "server/image/out_of_memory.h"
 
 namespace lion {
 namespace {
@@ -98,41 +99,61 @@ absl::StatusOr<ImageSize> PreprocessedSize(int64_t width, int64_t height, const 
   return geometry->part;
 }
 
-absl::StatusOr<PreprocessPlan> PlanPreprocess(std::string_view encoded, const ImagePreprocessOptions& options,
-                                              int64_t patch_size) {
+namespace {
+
+// What is known of an encoded picture before its pixels.
+struct Outline {
+  ImageHeader header;
+  int orientation = 1;  // to be applied
+  ResizeGeometry geometry;
+};
+
+absl::StatusOr<Outline> ReadOutline(std::string_view encoded, const ImagePreprocessOptions& options,
+                                    int64_t patch_size) {
   const absl::StatusOr<ImageHeader> header = ReadCheckedHeader(encoded, options.decode);
   if (!header.ok()) return header.status();
   const int orientation = OrientationToApply(*header, options.decode);
   const absl::StatusOr<ResizeGeometry> geometry =
       PlanResize(UprightSize(header->stored, orientation), options, patch_size);
   if (!geometry.ok()) return geometry.status();
+  return Outline{*header, orientation, *geometry};
+}
+
+// PreprocessImage, which may throw std::bad_alloc.
+absl::StatusOr<RgbImage> Preprocess(std::string_view encoded, const ImagePreprocessOptions& options,
+                                    int64_t patch_size) {
+  const absl::StatusOr<Outline> outline = ReadOutline(encoded, options, patch_size);
+  if (!outline.ok()) return outline.status();
+  if (outline->orientation == 1 && options.config.resize != Resize::kNone) {
+    absl::StatusOr<std::unique_ptr<Resizer>> resizer = Resizer::Create(outline->geometry);
+    if (!resizer.ok()) return resizer.status();
+    absl::Status status = DecodeRows(encoded, outline->header, options.decode, **resizer);
+    if (!status.ok()) return status;
+    return (*resizer)->Take();
+  }
+  absl::StatusOr<RgbImage> image = DecodeImage(encoded, options.decode);
+  if (!image.ok()) return image.status();
+  if (options.config.resize != Resize::kNone) return ResizeImage(*image, outline->geometry);
+  image->CropInPlace(outline->geometry.part);
+  return image;
+}
+
+}  // namespace
+
+absl::StatusOr<PreprocessPlan> PlanPreprocess(std::string_view encoded, const ImagePreprocessOptions& options,
+                                              int64_t patch_size) {
+  const absl::StatusOr<Outline> outline = ReadOutline(encoded, options, patch_size);
+  if (!outline.ok()) return outline.status();
+  const bool whole_picture = outline->orientation != 1 || options.config.resize == Resize::kNone;
   PreprocessPlan plan;
-  plan.size = geometry->part;
-  plan.memory_bytes = DecodeMemoryBytes(*header, orientation != 1 || options.config.resize == Resize::kNone) +
-                      ResizeMemoryBytes(*geometry);
+  plan.size = outline->geometry.part;
+  plan.memory_bytes = DecodeMemoryBytes(outline->header, whole_picture) + ResizeMemoryBytes(outline->geometry);
   return plan;
 }
 
 absl::StatusOr<RgbImage> PreprocessImage(std::string_view encoded, const ImagePreprocessOptions& options,
                                          int64_t patch_size) {
-  const absl::StatusOr<ImageHeader> header = ReadCheckedHeader(encoded, options.decode);
-  if (!header.ok()) return header.status();
-  const int orientation = OrientationToApply(*header, options.decode);
-  const absl::StatusOr<ResizeGeometry> geometry =
-      PlanResize(UprightSize(header->stored, orientation), options, patch_size);
-  if (!geometry.ok()) return geometry.status();
-
-  if (orientation == 1 && options.config.resize != Resize::kNone) {
-    absl::StatusOr<std::unique_ptr<Resizer>> resizer = Resizer::Create(*geometry);
-    if (!resizer.ok()) return resizer.status();
-    if (absl::Status status = DecodeRows(encoded, *header, options.decode, **resizer); !status.ok()) return status;
-    return (*resizer)->Take();
-  }
-  absl::StatusOr<RgbImage> image = DecodeImage(encoded, options.decode);
-  if (!image.ok()) return image.status();
-  if (options.config.resize != Resize::kNone) return ResizeImage(*image, *geometry);
-  image->CropInPlace(geometry->part);
-  return image;
+  return WithinMemory("no memory to preprocess an image", [&] { return Preprocess(encoded, options, patch_size); });
 }
 
 std::vector<float> NormalizeToFloat(const RgbImage& image, const ImageConfig& config) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/image/out_of_memory.h"
 #include "server/image/resample_weights.h"
 #include "server/image/resize_kernels.h"
 
@@ -101,6 +102,10 @@ int64_t ResizeMemoryBytes(const ResizeGeometry& geometry) {
 }
 
 absl::StatusOr<std::unique_ptr<Resizer>> Resizer::Create(const ResizeGeometry& geometry) {
+  return WithinMemory("no memory to resize an image", [&] { return Allocate(geometry); });
+}
+
+absl::StatusOr<std::unique_ptr<Resizer>> Resizer::Allocate(const ResizeGeometry& geometry) {
   auto state = std::make_unique<State>();
   State& s = *state;
   s.geometry = geometry;
@@ -109,6 +114,7 @@ absl::StatusOr<std::unique_ptr<Resizer>> Resizer::Create(const ResizeGeometry& g
   s.part = *std::move(part);
   s.source_bytes = RoundUp16(geometry.source.width * 3) + 16;
   s.part_bytes = RoundUp16(geometry.part.width * 3);
+  s.strip.resize(static_cast<size_t>(kBlockRows * s.source_bytes));
   s.first_column = geometry.left;
   s.end_column = geometry.left + geometry.part.width;
   if (geometry.source.width != geometry.resized.width) {
@@ -138,10 +144,7 @@ absl::StatusOr<std::unique_ptr<Resizer>> Resizer::Create(const ResizeGeometry& g
 Resizer::Resizer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Resizer::~Resizer() = default;
 
-uint8_t* Resizer::Row(int64_t y) {
-  if (state_->strip.empty()) state_->strip.resize(static_cast<size_t>(kBlockRows * state_->source_bytes));
-  return state_->strip.data() + y % kBlockRows * state_->source_bytes;
-}
+uint8_t* Resizer::Row(int64_t y) { return state_->strip.data() + y % kBlockRows * state_->source_bytes; }
 
 void Resizer::Done(int64_t y) {
   const int64_t in_block = y % kBlockRows + 1;

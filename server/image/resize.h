@@ -42,10 +42,12 @@ class Resizer final : public RowSink {
  private:
   struct State;
   explicit Resizer(std::unique_ptr<State> state);
+  // Create, which may throw std::bad_alloc. All memory is taken here: rows then arrive from within C libraries.
+  static absl::StatusOr<std::unique_ptr<Resizer>> Allocate(const ResizeGeometry& geometry);
   std::unique_ptr<State> state_;
 };
 
-// The same for a picture in memory. `geometry.source` must be its size.
+// The same for a picture in memory, with the same errors. `geometry.source` must be its size.
 absl::StatusOr<RgbImage> ResizeImage(const RgbImage& source, const ResizeGeometry& geometry);
 
 }  // namespace lion

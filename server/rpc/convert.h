@@ -12,6 +12,9 @@ namespace lion {
 absl::Status ConvertRequest(const v1::EmbedRequest& request, const ModelService& model, InferenceCall* call);
 absl::Status ConvertRequest(const v1::ClassifyRequest& request, const ModelService& model, InferenceCall* call);
 
+// The double whose shortest decimal is that of `value`: 0.8f -> 0.8, as the sender wrote it, and not 0.800000011920929.
+double AsWritten(float value);
+
 // One input's reply, whose status is OK.
 void ConvertResult(const v1::EmbedRequest& request, const ModelService& model, Result result, v1::EmbedResult* out);
 void ConvertResult(const v1::ClassifyRequest& request, const ModelService& model, Result result,

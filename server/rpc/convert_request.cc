@@ -1,4 +1,5 @@
-#include <cmath>
+#include <algorithm>
+#include <charconv>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -107,7 +108,7 @@ absl::Status ConvertImageOptions(const v1::ImageOptions& options, const ImageCon
       return absl::InvalidArgumentError(
           absl::StrCat("options.image.crop_ratio: got ", options.crop_ratio(), ", want more than 0 and at most 1"));
     }
-    out->config.crop_ratio = options.crop_ratio();
+    out->config.crop_ratio = AsWritten(options.crop_ratio());
   }
   out->decode.apply_exif_orientation = !options.has_apply_exif_orientation() || options.apply_exif_orientation();
   out->decode.allow_truncated = options.allow_truncated();
@@ -144,6 +145,14 @@ absl::Status ConvertCommon(const Request& request, const ModelService& model, In
 
 }  // namespace
 
+double AsWritten(float value) {
+  char text[32];  // the longest, "-1.17549435e-38", takes 15
+  const std::to_chars_result written = std::to_chars(std::begin(text), std::end(text), value);
+  double result = value;
+  std::from_chars(std::begin(text), written.ptr, result);
+  return result;
+}
+
 absl::Status ConvertRequest(const v1::EmbedRequest& request, const ModelService& model, InferenceCall* call) {
   const ModelConfig& config = model.engine().config();
   absl::StatusOr<Pooling> pooling = ConvertPooling(request.pooling(), config);
@@ -163,6 +172,8 @@ absl::Status ConvertRequest(const v1::ClassifyRequest& request, const ModelServi
         absl::StrCat("the model '", model.info().name, "' has no classification head"));
   }
   call->logits = true;
+  call->class_scores = request.top_k() == 0 ? model.engine().config().classes
+                                            : std::min<int64_t>(request.top_k(), model.engine().config().classes);
   return ConvertCommon(request, model, call);
 }
 

@@ -3,23 +3,44 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <new>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "server/pushback.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/status.h"
 
 namespace lion {
 namespace {
 
+// Takes the message out of gRPC's buffer. INTERNAL: it holds something else.
+template <class Message>
+absl::Status Parse(const grpc::ByteBuffer* buffer, Message* message) {
+  // The buffer is gRPC's, and not a constant; emptied, so that what it held is not there twice.
+  auto* mutable_buffer = const_cast<grpc::ByteBuffer*>(buffer);
+  if (grpc::SerializationTraits<Message>::Deserialize(mutable_buffer, message).ok()) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat("the request is not a valid ", Message::descriptor()->full_name(),
+                                          " message (a string field that is not UTF-8?)"));
+}
+
+template <class Message>
+absl::Status Serialize(const Message& message, grpc::ByteBuffer* buffer) {
+  bool own_buffer = false;
+  const grpc::Status status = grpc::SerializationTraits<Message>::Serialize(message, buffer, &own_buffer);
+  return status.ok() ? absl::OkStatus() : absl::InternalError(status.error_message());
+}
+
 // One unary inference call, from its request to the end of its reply. Deletes itself when gRPC is done with it.
 template <class Request, class Response>
 class InferenceReactor final : public grpc::ServerUnaryReactor {
  public:
-  InferenceReactor(ModelRegistry* registry, const Clock* clock, grpc::CallbackServerContext* context,
-                   const Request* request, Response* response)
-      : clock_(clock), context_(context), request_(request), response_(response), arrival_ns_(clock->NowNs()) {
+  InferenceReactor(ModelRegistry* registry, const Clock* clock, ByteAccount* memory,
+                   grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                   grpc::ByteBuffer* response)
+      : clock_(clock), context_(context), response_(response), arrival_ns_(clock->NowNs()) {
     // gRPC holds back Finish, and with it OnDone, until the handler has returned this reactor.
-    if (absl::Status status = Start(registry); !status.ok()) Finish(FinalStatus(status, context_));
+    if (absl::Status status = Start(registry, memory, request); !status.ok()) Finish(FinalStatus(status, context_));
   }
 
   void OnCancel() override { abandoned_->store(true, std::memory_order_relaxed); }
@@ -27,19 +48,26 @@ class InferenceReactor final : public grpc::ServerUnaryReactor {
 
  private:
   // An error is the call's answer; OK: Answer gives it.
-  absl::Status Start(ModelRegistry* registry) {
+  absl::Status Start(ModelRegistry* registry, ByteAccount* memory, const grpc::ByteBuffer* request) try {
     absl::StatusOr<ModelRegistry::Admission> admission = registry->Enter();
     if (!admission.ok()) return admission.status();
     admission_ = *std::move(admission);
-    absl::StatusOr<ModelService*> model = registry->Find(request_->model());
+    absl::StatusOr<ByteAccount::Charge> charge = memory->Take(static_cast<int64_t>(request->Length()));
+    if (!charge.ok()) return charge.status();
+    charge_ = *std::move(charge);
+    if (absl::Status status = Parse(request, &request_); !status.ok()) return status;
+    absl::StatusOr<ModelService*> model = registry->Find(request_.model());
     if (!model.ok()) return model.status();
     model_ = *model;
     InferenceCall call;
     call.arrival_ns = arrival_ns_;
     call.deadline_ns = DeadlineNs();
-    if (absl::Status status = ConvertRequest(*request_, *model_, &call); !status.ok()) return status;
+    call.memory = &charge_;
+    if (absl::Status status = ConvertRequest(request_, *model_, &call); !status.ok()) return status;
     model_->Run(std::move(call), abandoned_, [this](InferenceReply reply) { Answer(std::move(reply)); });
     return absl::OkStatus();
+  } catch (const std::bad_alloc&) {
+    return TryAgainIn(kUnknownPushbackMs, "no memory to accept the call");
   }
 
   // The context's deadline is of the system's clock: read once, so that a step of that clock cannot move it.
@@ -51,32 +79,43 @@ class InferenceReactor final : public grpc::ServerUnaryReactor {
   }
 
   void Answer(InferenceReply reply) {
-    if (!reply.status.ok()) return Finish(FinalStatus(reply.status, context_));
-    response_->set_model(model_->info().name);
-    response_->set_model_version(model_->info().version);
-    response_->set_request_id(request_->request_id());
-    response_->mutable_results()->Reserve(static_cast<int>(reply.results.size()));
+    absl::Status status = reply.status;
+    if (status.ok()) status = FillResponse(std::move(reply));
+    if (status.ok()) return Finish(grpc::Status::OK);
+    Finish(FinalStatus(status, context_));
+  }
+
+  absl::Status FillResponse(InferenceReply reply) try {
+    Response response;
+    response.set_model(model_->info().name);
+    response.set_model_version(model_->info().version);
+    response.set_request_id(request_.request_id());
+    response.mutable_results()->Reserve(static_cast<int>(reply.results.size()));
     for (InputReply& input : reply.results) {
-      auto* result = response_->add_results();
+      auto* result = response.add_results();
       result->set_tokens(static_cast<uint32_t>(input.tokens));
       if (input.status.ok()) {
-        ConvertResult(*request_, *model_, std::move(input.result), result);
+        ConvertResult(request_, *model_, std::move(input.result), result);
       } else {
         *result->mutable_error() = ToError(input.status);
       }
     }
-    *response_->mutable_timing() = ConvertTiming(reply.timing);
-    response_->mutable_timing()->set_total_ns(static_cast<uint64_t>(clock_->NowNs() - arrival_ns_));
-    Finish(grpc::Status::OK);
+    *response.mutable_timing() = ConvertTiming(reply.timing);
+    response.mutable_timing()->set_total_ns(static_cast<uint64_t>(clock_->NowNs() - arrival_ns_));
+    return Serialize(response, response_);
+  } catch (const std::bad_alloc&) {
+    response_->Clear();
+    return TryAgainIn(kUnknownPushbackMs, "no memory for the reply");
   }
 
   const Clock* const clock_;
   grpc::CallbackServerContext* const context_;
-  const Request* const request_;
-  Response* const response_;
+  Request request_;
+  grpc::ByteBuffer* const response_;
   const int64_t arrival_ns_;
   const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
   ModelRegistry::Admission admission_;
+  ByteAccount::Charge charge_;
   ModelService* model_ = nullptr;
 };
 
@@ -104,40 +143,45 @@ class RefusedStream final : public grpc::ServerBidiReactor<Request, Response> {
 }  // namespace
 
 grpc::ServerUnaryReactor* LionServiceImpl::ListModels(grpc::CallbackServerContext* context,
-                                                      const v1::ListModelsRequest*, v1::ListModelsResponse* response) {
-  return AnswerAtOnce(registry_, context, [this, response] {
-    for (const ModelService* model : registry_->models()) *response->add_models() = DescribeModel(*model);
-    return absl::OkStatus();
+                                                      const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return AnswerAtOnce(registry_, context, [this, request, response] {
+    v1::ListModelsRequest parsed;
+    if (absl::Status status = Parse(request, &parsed); !status.ok()) return status;
+    v1::ListModelsResponse reply;
+    for (const ModelService* model : registry_->models()) *reply.add_models() = DescribeModel(*model);
+    return Serialize(reply, response);
   });
 }
 
 grpc::ServerUnaryReactor* LionServiceImpl::GetModel(grpc::CallbackServerContext* context,
-                                                    const v1::GetModelRequest* request, v1::Model* response) {
+                                                    const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
   return AnswerAtOnce(registry_, context, [this, request, response] {
-    absl::StatusOr<ModelService*> model = registry_->Find(request->model());
-    if (model.ok()) *response = DescribeModel(**model);
-    return model.status();
+    v1::GetModelRequest parsed;
+    if (absl::Status status = Parse(request, &parsed); !status.ok()) return status;
+    absl::StatusOr<ModelService*> model = registry_->Find(parsed.model());
+    return model.ok() ? Serialize(DescribeModel(**model), response) : model.status();
   });
 }
 
-grpc::ServerUnaryReactor* LionServiceImpl::Embed(grpc::CallbackServerContext* context, const v1::EmbedRequest* request,
-                                                 v1::EmbedResponse* response) {
-  return new InferenceReactor(registry_, clock_, context, request, response);
+grpc::ServerUnaryReactor* LionServiceImpl::Embed(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                 grpc::ByteBuffer* response) {
+  return new InferenceReactor<v1::EmbedRequest, v1::EmbedResponse>(registry_, clock_, memory_, context, request,
+                                                                   response);
 }
 
 grpc::ServerUnaryReactor* LionServiceImpl::Classify(grpc::CallbackServerContext* context,
-                                                    const v1::ClassifyRequest* request,
-                                                    v1::ClassifyResponse* response) {
-  return new InferenceReactor(registry_, clock_, context, request, response);
+                                                    const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return new InferenceReactor<v1::ClassifyRequest, v1::ClassifyResponse>(registry_, clock_, memory_, context, request,
+                                                                         response);
 }
 
-grpc::ServerUnaryReactor* LionServiceImpl::FillMask(grpc::CallbackServerContext* context, const v1::FillMaskRequest*,
-                                                    v1::FillMaskResponse*) {
+grpc::ServerUnaryReactor* LionServiceImpl::FillMask(grpc::CallbackServerContext* context, const grpc::ByteBuffer*,
+                                                    grpc::ByteBuffer*) {
   return AnswerAtOnce(registry_, context, [] { return NotOffered("FillMask"); });
 }
 
-grpc::ServerUnaryReactor* LionServiceImpl::Tokenize(grpc::CallbackServerContext* context, const v1::TokenizeRequest*,
-                                                    v1::TokenizeResponse*) {
+grpc::ServerUnaryReactor* LionServiceImpl::Tokenize(grpc::CallbackServerContext* context, const grpc::ByteBuffer*,
+                                                    grpc::ByteBuffer*) {
   return AnswerAtOnce(registry_, context, [] { return NotOffered("Tokenize"); });
 }
 

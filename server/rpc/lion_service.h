@@ -4,31 +4,42 @@
 #include <grpcpp/grpcpp.h>
 
 #include "lion/v1/lion.grpc.pb.h"
+#include "server/byte_account.h"
 #include "server/clock.h"
 #include "server/model_registry.h"
 
 namespace lion {
 
-// No handler blocks: inference calls are answered from the models' reply threads. `registry` and `clock` must outlive
-// the gRPC server that this is registered with.
-class LionServiceImpl final : public v1::LionService::CallbackService {
- public:
-  LionServiceImpl(ModelRegistry* registry, const Clock* clock) : registry_(registry), clock_(clock) {}
+// Unary calls come as bytes: what is not the expected message is then ours to answer (gRPC itself would say UNIMPLEMENTED
+// without a word). Streams come as messages.
+using LionServiceBase = v1::LionService::WithRawCallbackMethod_ListModels<
+    v1::LionService::WithRawCallbackMethod_GetModel<v1::LionService::WithRawCallbackMethod_Embed<
+        v1::LionService::WithRawCallbackMethod_Classify<v1::LionService::WithRawCallbackMethod_FillMask<
+            v1::LionService::WithRawCallbackMethod_Tokenize<v1::LionService::WithCallbackMethod_EmbedStream<
+                v1::LionService::WithCallbackMethod_ClassifyStream<v1::LionService::Service>>>>>>>>;
 
-  grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context, const v1::ListModelsRequest* request,
-                                       v1::ListModelsResponse* response) override;
-  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context, const v1::GetModelRequest* request,
-                                     v1::Model* response) override;
-  grpc::ServerUnaryReactor* Embed(grpc::CallbackServerContext* context, const v1::EmbedRequest* request,
-                                  v1::EmbedResponse* response) override;
-  grpc::ServerUnaryReactor* Classify(grpc::CallbackServerContext* context, const v1::ClassifyRequest* request,
-                                     v1::ClassifyResponse* response) override;
+// No handler blocks: inference calls are answered from the models' reply threads. `memory` is charged with the bytes of
+// every inference call, request and reply, from its arrival until the reply is sent. `registry`, `clock` and `memory`
+// must outlive the gRPC server that this is registered with.
+class LionServiceImpl final : public LionServiceBase {
+ public:
+  LionServiceImpl(ModelRegistry* registry, const Clock* clock, ByteAccount* memory)
+      : registry_(registry), clock_(clock), memory_(memory) {}
+
+  grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                       grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* GetModel(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Embed(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                  grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Classify(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override;
 
   // UNIMPLEMENTED, saying so.
-  grpc::ServerUnaryReactor* FillMask(grpc::CallbackServerContext* context, const v1::FillMaskRequest* request,
-                                     v1::FillMaskResponse* response) override;
-  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context, const v1::TokenizeRequest* request,
-                                     v1::TokenizeResponse* response) override;
+  grpc::ServerUnaryReactor* FillMask(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override;
   grpc::ServerBidiReactor<v1::EmbedRequest, v1::EmbedResponse>* EmbedStream(
       grpc::CallbackServerContext* context) override;
   grpc::ServerBidiReactor<v1::ClassifyRequest, v1::ClassifyResponse>* ClassifyStream(
@@ -37,6 +48,7 @@ class LionServiceImpl final : public v1::LionService::CallbackService {
  private:
   ModelRegistry* const registry_;
   const Clock* const clock_;
+  ByteAccount* const memory_;
 };
 
 }  // namespace lion

@@ -16,6 +16,10 @@ struct RpcServerOptions {
   std::string host = "0.0.0.0";                    // a name or address, IPv6 with or without brackets
   int port = 8001;                                 // 0: any free one
   int64_t max_message_bytes = int64_t{256} << 20;  // of one request
+  // Of the requests and replies of all calls inside, together: more is RESOURCE_EXHAUSTED. A call that is alone may
+  // exceed it. Too small: large calls run one by one; too large: the memory runs out. 0: a quarter of what this process
+  // may use.
+  int64_t max_inflight_bytes = 0;
 };
 
 // gRPC's own threads run handlers, which never block. All methods may be called from any thread.
@@ -27,8 +31,10 @@ class RpcServer {
                                                           const Clock* clock);
   virtual ~RpcServer() = default;  // shuts down, cancelling what is not finished
 
-  // The health of these services.
+  // The health of these services. Those that were never named are unknown.
   virtual void SetServing(const std::vector<std::string>& services, bool serving) = 0;
+  // NOT_SERVING for good: SetServing changes nothing any more, whichever of the two comes first.
+  virtual void SetFailed(const std::vector<std::string>& services) = 0;
   // NOT_SERVING for all services, for good.
   virtual void StopServing() = 0;
   // Refuses new calls, gives those inside `grace_ms` to send their replies, cancels the rest.

@@ -1,10 +1,10 @@
 #include "server/rpc/status.h"
 
-#include <optional>
 #include <string>
 
 #include "absl/strings/cord.h"
-#include "server/batcher.h"
+#include "server/pushback.h"
+#include "server/utf8.h"
 
 namespace lion {
 namespace {
@@ -12,13 +12,8 @@ namespace {
 // gRPC peers accept 8 KiB of metadata, in which a byte may take three.
 constexpr size_t kMaxMessageBytes = 2000;
 
-// Cut before a UTF-8 character, never inside.
 std::string Message(const absl::Status& status) {
-  const absl::string_view text = status.message();
-  if (text.size() <= kMaxMessageBytes) return std::string(text);
-  size_t end = kMaxMessageBytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return std::string(text.substr(0, end)) + "...";
+  return CutUtf8({status.message().data(), status.message().size()}, kMaxMessageBytes);
 }
 
 }  // namespace

@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -84,15 +86,18 @@ class CommandLineTest : public ::testing::Test {
   // `arguments` go through a shell, in the temporary folder.
   Outcome Run(const std::string& arguments, const std::string& input = "") {
     const std::string stdin_path = folder_.Write("io/stdin", input);
-    const std::string command =
-        absl::StrCat("cd '", folder_.Path(""), "' && LION_SERVER=", server_ ? server_->address() : address_, " '",
-                     LION_BINARY, "' ", arguments, " <io/stdin >io/stdout 2>io/stderr");
+    folder_.Write("io/stdout", "");
+    const std::string command = absl::StrCat("cd '", folder_.Path(""), "' && ", limit_,
+                                             " LION_SERVER=", server_ ? server_->address() : address_, " '",
+                                             LION_BINARY, "' ", arguments, " <io/stdin >", output_, " 2>io/stderr");
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(folder_.Path("io/stdout")),
             ReadFile(folder_.Path("io/stderr"))};
   }
 
   const TemporaryFolder folder_;
+  std::string output_ = "io/stdout";
+  std::string limit_;  // a shell command that ends in &&
   FakeHandlers handlers_;
   std::atomic<int> calls_ = 0;
   v1::ClassifyRequest last_classify_;
@@ -337,6 +342,78 @@ TEST_F(CommandLineTest, HealthWaitsForAServerThatIsYetToCome) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+TEST_F(CommandLineTest, AFullDiskUnderStandardOutputIsAnError) {
+  folder_.Write("1.png", "1");
+  handlers_.list_models = [](v1::ListModelsResponse& response) {
+    response.add_models()->set_name("digits");
+    return grpc::Status::OK;
+  };
+  const std::string checkpoint = testing::SourcePath("tests/golden/vision/plain_state_dict_headless");
+  const std::string inspect =
+      "inspect " + testing::SourcePath("tests/golden/vision/plain_state_dict_headless/checkpoint.pth");
+  const std::string commands[] = {
+      "models",         "models --json", "health", "similar 1.png 1.png", inspect,    "similar --json 1.png 1.png",
+      "classify 1.png", "embed 1.png",   "--help", "classify --help",     "--version"};
+  for (const std::string& command : commands) {
+    output_ = "io/stdout";
+    ASSERT_EQ(Run(command).exit_status, 0) << command;
+    output_ = "/dev/full";
+    const Outcome outcome = Run(command);
+    EXPECT_EQ(outcome.exit_status, 1) << command;
+    EXPECT_THAT(outcome.err, HasSubstr("cannot write standard output")) << command;
+  }
+}
+
+TEST_F(CommandLineTest, AFileSizeLimitIsAnErrorLikeAFullDisk) {
+  std::string arguments = "embed --output v.jsonl";
+  for (int i = 0; i < 40; ++i) {
+    folder_.Write("1.png", "1");
+    arguments += " 1.png";
+  }
+  limit_ = "ulimit -f 1 &&";  // 512 or 1024 bytes
+  const Outcome outcome = Run(arguments);
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("cannot write v.jsonl: File too large"));
+  EXPECT_FALSE(std::filesystem::exists(folder_.Path("v.jsonl")));
+  EXPECT_FALSE(std::filesystem::exists(folder_.Path("v.jsonl.part")));
+}
+
+TEST_F(CommandLineTest, APipeAmongTheFilesFailsAlone) {
+  folder_.Write("d/7.png", "7");
+  ASSERT_EQ(::mkfifo(folder_.Path("d/pipe.png").c_str(), 0600), 0);
+  const Outcome outcome = Run("classify d");
+  EXPECT_EQ(outcome.exit_status, 1);
+  EXPECT_EQ(outcome.out, "d/7.png   7  75.0 %\n");
+  EXPECT_EQ(outcome.err, "lion: d/pipe.png: INVALID_ARGUMENT: it is a pipe, expected a regular file\n");
+}
+
+TEST_F(CommandLineTest, AnEmptyListIsAnError) {
+  for (const char* command : {"classify -", "embed -"}) {
+    const Outcome outcome = Run(command, "\n");
+    EXPECT_EQ(outcome.exit_status, 1) << command;
+    EXPECT_EQ(outcome.err, "lion: -: NOT_FOUND: the list on standard input names no file\n") << command;
+  }
+}
+
+TEST_F(CommandLineTest, UsageErrorsSayWhatIsAccepted) {
+  const std::string commands = "classify embed similar models health inspect\n";
+  EXPECT_THAT(Run("bogus").err, StartsWith("lion: \"bogus\" is no command; there are: " + commands));
+  EXPECT_THAT(Run("").err, StartsWith("lion: no command is given; there are: " + commands));
+  // CLI11's versions differ in how they write a range.
+  const std::pair<const char*, const char*> refused[] = {
+      {"classify x --size 0", "--size: Value 0 not in range .?1 .+ 4294967295"},
+      {"models --timeout-ms -1", "--timeout-ms: Value -1 not in range .?0 .+ 1000000000000"},
+      {"inspect x --heads 0", "--heads: Value 0 not in range .?1 .+ 9223372036854775807"},
+      {"health --wait nan", "--wait: nan is not from 0 to 1000000"},
+      {"health --wait -1", "--wait: -1 is not from 0 to 1000000"},
+      {"health --wait inf", "--wait: inf is not from 0 to 1000000"}};
+  for (const auto& [command, message] : refused) {
+    const Outcome outcome = Run(command);
+    EXPECT_EQ(outcome.exit_status, 2) << command;
+    EXPECT_THAT(outcome.err, ::testing::ContainsRegex(absl::StrCat("^", message, "]?\n"))) << command;
+  }
+}
+
 TEST_F(CommandLineTest, UsageErrorsAreTwo) {
   EXPECT_EQ(Run("").exit_status, 2);
   EXPECT_EQ(Run("classify").exit_status, 2);
@@ -346,6 +423,41 @@ TEST_F(CommandLineTest, UsageErrorsAreTwo) {
   const Outcome version = Run("--version");
   EXPECT_EQ(version.exit_status, 0);
   EXPECT_THAT(version.out, ::testing::MatchesRegex("lion [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+// As the loader's own remedies name them, and as checkpoints spell them.
+TEST_F(CommandLineTest, InspectTakesEveryNameOfTheArchitecture) {
+  for (const char* flags :
+       {"--mask-type lit", "--mask-type d", "--mask-type s", "--mask-type softmax", "--mask-type Decay",
+        "--mask-type SELECTIVE", "--mask-type nova-inputdep", "--mask-type LION-S", "--order normal", "--order S",
+        "--pooling mean", "--pooling cls", "--pooling Pooler", "--weights EMA"}) {
+    EXPECT_EQ(Run(absl::StrCat("inspect gone.pth ", flags)).exit_status, 1) << flags;  // and not 2
+  }
+  const Outcome outcome = Run("inspect gone.pth --mask-type litt");
+  EXPECT_EQ(outcome.exit_status, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--mask-type: \"litt\" is none of lit|d|s|softmax"));
+  EXPECT_EQ(Run("inspect gone.pth --order x").exit_status, 2);
+  EXPECT_EQ(Run("inspect gone.pth --pooling x").exit_status, 2);
+  EXPECT_EQ(Run("inspect gone.pth --weights 1").exit_status, 2);
+}
+
+// Without its config.json this checkpoint does not tell LION-LIT from softmax.
+TEST_F(CommandLineTest, InspectSettlesAValueByTheFlagThatItsErrorNames) {
+  const std::string folder = "tests/golden/text/softmax_bert_mlm/";
+  for (const char* name : {"model.safetensors", "vocab.txt"}) {
+    folder_.Write(absl::StrCat("m/", name), ReadFile(testing::SourcePath(folder + name)));
+  }
+  const Outcome unsaid = Run("inspect m");
+  EXPECT_EQ(unsaid.exit_status, 1);
+  EXPECT_THAT(unsaid.out, AllOf(HasSubstr("give --mask-type lit|d|s|softmax"), HasSubstr("give --heads")));
+  for (const auto& [name, shown] : {std::pair("lit", "LION-LIT"), std::pair("softmax", "softmax")}) {
+    const Outcome said = Run(absl::StrCat("inspect m --heads 4 --mask-type ", name));
+    EXPECT_EQ(said.exit_status, 0) << said.out;
+    EXPECT_THAT(said.out, ::testing::ContainsRegex(absl::StrCat("mask type +", shown, " +from --mask-type")));
+  }
+  const Outcome wrong = Run("inspect m --heads 4 --mask-type d");
+  EXPECT_EQ(wrong.exit_status, 1);
+  EXPECT_THAT(wrong.out, HasSubstr("--mask-type says LION-D, but there are no tensors ai or Wa_i"));
 }
 
 TEST_F(CommandLineTest, InspectReportsAMissingCheckpoint) {

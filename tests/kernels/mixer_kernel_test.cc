@@ -163,14 +163,14 @@ TEST(MixerKernel, EveryFormGivesTheGoldenAnswers) {
 TEST(MixerKernel, FormsAgreeWithTheReferenceOnAwkwardShapes) {
   LION_CPU_KERNELS_OR_SKIP(cpu);
   std::mt19937 random(1);
-  for (const int64_t width : {1, 12, 16, 33, 64, 80}) {
+  for (const int64_t width : {1, 12, 33, 64}) {
     for (const Decay decay : {Decay::kNone, Decay::kConstant, Decay::kPerToken, Decay::kSaturated}) {
       for (const int orders : {1, 2}) {
         for (const FeatureMap map : {FeatureMap::kIdentity, FeatureMap::kEluPlusOne, FeatureMap::kNormalizedSilu}) {
           // Without a positive feature map the normaliser may vanish: text models do not normalise.
           const bool normalize = map != FeatureMap::kIdentity;
           if (width > 16 && map == FeatureMap::kEluPlusOne) continue;
-          const Case c = MakeCase(random, {1, 2, 15, 63, 1, 64, 65, 197}, width, decay, orders, map, normalize);
+          const Case c = MakeCase(random, {1, 2, 15, 63, 1, 64, 65, 130}, width, decay, orders, map, normalize);
           const std::vector<float> want = RunMixer(ReferenceOperations(), c, MixerForm::kAttention, DataType::kFloat32, 1);
           EXPECT_TRUE(Near(RunMixer(ReferenceOperations(), c, MixerForm::kRecurrent, DataType::kFloat32, 1), want, 1e-6));
           for (const MixerForm form : kForms) {
@@ -205,7 +205,7 @@ TEST(MixerKernel, LargeInputsEqualTheReference) {
 TEST(MixerKernel, LongSequencesStayFiniteAndEqualInAllForms) {
   LION_CPU_KERNELS_OR_SKIP(cpu);
   std::mt19937 random(2);
-  for (const Decay decay : {Decay::kNone, Decay::kConstant, Decay::kPerToken, Decay::kSaturated}) {
+  for (const Decay decay : {Decay::kNone, Decay::kSaturated}) {
     const Case c = MakeCase(random, {500, 4097}, 16, decay, 2, FeatureMap::kNormalizedSilu, true);
     const std::vector<float> want = RunMixer(ReferenceOperations(), c, MixerForm::kRecurrent, DataType::kFloat32, 1);
     for (const MixerForm form : kForms) {

@@ -80,6 +80,13 @@ TEST(LoadModel, SaysWhatAFileIsThatItCannotRead) {
   EXPECT_THAT(LoadError(folder.Write("c.pth", "")), HasSubstr("is empty"));
 }
 
+// ListModels names the file.
+TEST(LoadModel, RefusesNamesThatAreNotUtf8) {
+  const TempFolder folder;
+  EXPECT_THAT(LoadError(folder.Write("m\xff.safetensors", testing::Safetensors(VisionShapes(Gates::kDecay))), kMean),
+              HasSubstr("the name of the file or of a folder above it is not UTF-8"));
+}
+
 // The header's length may begin with the bytes of a pickle: 0x80, protocol 2.
 TEST(LoadModel, TellsSafetensorsFromPickles) {
   const TempFolder folder;

@@ -20,6 +20,19 @@ std::string TempFolder::Write(const std::string& name, const std::string& conten
   return path;
 }
 
+namespace {
+
+uint32_t Crc32(const std::string& data) {
+  uint32_t crc = ~0u;
+  for (const char byte : data) {
+    crc ^= static_cast<uint8_t>(byte);
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? 0xedb88320u : 0);
+  }
+  return ~crc;
+}
+
+}  // namespace
+
 std::string Zip(const std::vector<ZipEntry>& entries, bool zip64_end, const std::string& comment) {
   constexpr uint32_t kInZip64 = 0xffffffffu;
   std::string archive, directory;
@@ -36,10 +49,10 @@ std::string Zip(const std::vector<ZipEntry>& entries, bool zip64_end, const std:
     const std::string extra =
         entry.zip64 ? Little<uint16_t>(1) + Little<uint16_t>(24) + Little(size) + Little(size) + Little(offset) : "";
     directory += "PK\x01\x02" + Little<uint16_t>(20) + Little<uint16_t>(20) + Little(entry.flags) +
-                 Little(entry.method) + Little<uint32_t>(0) + Little<uint32_t>(0) + Little(short_size) +
-                 Little(short_size) + Little(name_size) + Little(static_cast<uint16_t>(extra.size())) +
-                 Little<uint16_t>(0) + Little<uint16_t>(0) + Little<uint16_t>(0) + Little<uint32_t>(0) +
-                 Little(short_offset) + entry.name + extra;
+                 Little(entry.method) + Little<uint32_t>(0) + Little(entry.crc32.value_or(Crc32(entry.data))) +
+                 Little(short_size) + Little(short_size) + Little(name_size) +
+                 Little(static_cast<uint16_t>(extra.size())) + Little<uint16_t>(0) + Little<uint16_t>(0) +
+                 Little<uint16_t>(0) + Little<uint32_t>(0) + Little(short_offset) + entry.name + extra;
   }
   const auto directory_offset = static_cast<uint64_t>(archive.size());
   archive += directory;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,9 +45,10 @@ class TempFolder {
 struct ZipEntry {
   std::string name;
   std::string data;
-  bool zip64 = false;      // sizes and offset in a zip64 field
-  uint16_t method = 0;     // 8: says it is deflated
-  uint16_t flags = 0x808;  // as torch.save: UTF-8 name, sizes after the data
+  bool zip64 = false;                            // sizes and offset in a zip64 field
+  uint16_t method = 0;                           // 8: says it is deflated
+  uint16_t flags = 0x808;                        // as torch.save: UTF-8 name, sizes after the data
+  std::optional<uint32_t> crc32 = std::nullopt;  // unset: the right one
 };
 std::string Zip(const std::vector<ZipEntry>& entries, bool zip64_end = false, const std::string& comment = "");
 

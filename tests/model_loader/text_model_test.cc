@@ -39,7 +39,7 @@ std::string Error(const Shapes& shapes, const std::string& config, const LoadOpt
 TEST(TextModel, LitAndSoftmaxNeedAFlagWithoutAConfiguration) {
   const Shapes shapes = TextShapes(Gates::kNone);
   const std::string error = Error(shapes, "");
-  EXPECT_THAT(error, HasSubstr("give --mask-type"));
+  EXPECT_THAT(error, HasSubstr("give --mask-type lit|d|s|softmax"));
   EXPECT_THAT(error, HasSubstr("give --heads"));
   const LoadedModel model = Load(shapes, "", {.variant = Variant::kLionLit, .heads = 4});
   EXPECT_EQ(model.config.variant, Variant::kLionLit);
@@ -134,6 +134,34 @@ TEST(TextModel, VocabularyComesFromTheTokenizersFiles) {
   EXPECT_EQ(from_lines->config.vocabulary, 3);
   folder.Write("vocab.txt", std::string(17, '\n'));
   EXPECT_THAT(LoadError(folder.path()), HasSubstr("vocab.txt gives 17 entries, but tensor"));
+}
+
+TEST(TextModel, VocabularyMustBeUtf8) {
+  const TempFolder folder;
+  Write(folder, TextShapes(Gates::kDecay), "");
+  folder.Write("vocab.txt", "[PAD]\n\xe2\x82");
+  EXPECT_THAT(LoadError(folder.path()), HasSubstr("vocab.txt: line 2 is not UTF-8: byte 0xe2"));
+}
+
+// The bias of the masked LM head has two names. Tensors of the same shape in two shards differ by what they count from.
+TEST(TextModel, TheTwoNamesOfTheMaskedLmBiasMustAgree) {
+  const auto error = [](const Shapes& second, float first) {
+    const TempFolder folder;
+    const Shapes shapes = TextShapes(Gates::kDecay);
+    folder.Write("a.safetensors", testing::Safetensors(shapes));
+    folder.Write("b.safetensors", testing::Safetensors(second, first));
+    std::string placement = "\"cls.predictions.decoder.bias\": \"b.safetensors\"";
+    for (const auto& [name, shape] : shapes) placement += ", \"" + name + "\": \"a.safetensors\"";
+    folder.Write("model.safetensors.index.json", "{\"weight_map\": {" + placement + "}}");
+    const auto model = LoadModel(folder.path(), {});
+    return model.ok() ? "" : std::string(model.status().message());
+  };
+  EXPECT_EQ(error({{"cls.predictions.decoder.bias", {16}}}, 0.0f), "");
+  EXPECT_THAT(error({{"cls.predictions.decoder.bias", {16}}}, 1.0f),
+              HasSubstr("1 contradictory: cls.predictions.decoder.bias [16] and cls.predictions.bias [16] are one "
+                        "parameter, but differ"));
+  EXPECT_THAT(error({{"cls.predictions.decoder.bias", {15}}}, 0.0f),
+              HasSubstr("cls.predictions.decoder.bias [15] and cls.predictions.bias [16]"));
 }
 
 TEST(TextModel, OneOutputIsRegression) {

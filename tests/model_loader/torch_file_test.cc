@@ -101,13 +101,33 @@ TEST(ReadTorchFile, RefusesViewsLargerThanTheirStorage) {
 
 TEST(ReadTorchFile, RefusesStoragesThatDoNotHoldWhatTheyClaim) {
   EXPECT_THAT(TensorError(p::Tensor(p::Storage("FloatStorage", "0", 5), 0, {4}, {1})),
-              HasSubstr("claims 5 elements of float32, but entry archive/data/0 has 16 bytes"));
+              HasSubstr("claims 5 elements of float32, 20 bytes, but entry archive/data/0 has 16 bytes"));
+  EXPECT_THAT(TensorError(p::Tensor(p::Storage("FloatStorage", "0", 3), 0, {3}, {1})),
+              HasSubstr("claims 3 elements of float32, 12 bytes, but entry archive/data/0 has 16 bytes"));
+  EXPECT_THAT(TensorError(p::Tensor(p::Storage("FloatStorage", "0", -1), 0, {3}, {1})),
+              HasSubstr("claims -1 elements of float32"));
   EXPECT_THAT(TensorError(p::Tensor(p::Storage("DoubleStorage", "0", 4), 0, {4}, {1})), HasSubstr("claims 4 elements"));
   EXPECT_THAT(TensorError(p::Tensor(p::Storage("FloatStorage", "9", 4), 0, {4}, {1})),
               HasSubstr("no entry is named archive/data/9"));
   EXPECT_THAT(TensorError(p::Tensor(p::Storage("QUInt8Storage", "0", 4), 0, {4}, {1})),
               HasSubstr("storage type is torch.QUInt8Storage, which is not known"));
   EXPECT_THAT(TensorError(p::Tensor(p::Integer(3), 0, {4}, {1})), HasSubstr("its storage is the integer 3"));
+}
+
+TEST(ReadTorchFile, RefusesDamagedEntriesThatItUses) {
+  const std::string tensor = p::Tensor(kFour, 0, {4}, {1});
+  const std::string good =
+      TorchArchive(p::Dict({{"a", tensor}, {"b", tensor}}), {{"0", Floats({1, 2, 3, 4})}, {"9", "not used"}});
+  const auto flip = [&good](const std::string& text, size_t at) {
+    std::string damaged = good;
+    damaged[good.find(text) + at] ^= 0x10;
+    return damaged;
+  };
+  ASSERT_TRUE(ReadTorchFile(AsBytes(good), {}).ok());
+  EXPECT_THAT(Error(flip(Floats({1, 2, 3, 4}), 6)),
+              HasSubstr("tensor a: zip: entry archive/data/0 is damaged: its bytes have CRC-32 0x"));
+  EXPECT_THAT(Error(flip("FloatStorage", 0)), HasSubstr("entry archive/data.pkl is damaged"));
+  EXPECT_TRUE(ReadTorchFile(AsBytes(flip("not used", 0)), {}).ok());
 }
 
 TEST(ReadTorchFile, NamesAnUnknownGlobalThatATensorNeeds) {

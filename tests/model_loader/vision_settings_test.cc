@@ -52,7 +52,8 @@ std::string Origin(const LoadedModel& model, const std::string& key) {
 
 TEST(VisionSettings, EachValueThatNobodyGivesIsAnErrorNamingItsFlag) {
   const std::string error = Files(VisionShapes(Gates::kNone), "").Error();
-  EXPECT_THAT(error, AllOf(HasSubstr("give --mask-type"), HasSubstr("give --heads"), HasSubstr("give --pooling")));
+  EXPECT_THAT(error, AllOf(HasSubstr("give --mask-type lit|d|s|softmax"), HasSubstr("give --heads"),
+                           HasSubstr("give --pooling")));
 }
 
 TEST(VisionSettings, FlagsFillWhatIsMissing) {
@@ -180,6 +181,14 @@ TEST(VisionSettings, WarnsOfUnknownKeys) {
   EXPECT_THAT(model.warnings, Contains(HasSubstr("config.json: unknown keys are ignored: colour, num_head")));
 }
 
+TEST(VisionSettings, ANullIsAsGoodAsAnAbsentKey) {
+  const LoadedModel model =
+      Files(VisionShapes(Gates::kDecay), R"({"cls_tok": true, "num_heads": null, "img_size": null, "imgsize": null})")
+          .Load();
+  EXPECT_EQ(model.config.image.size, 224);
+  EXPECT_THAT(model.warnings, Contains(HasSubstr("unknown keys are ignored: imgsize")));
+}
+
 TEST(VisionSettings, LabelsMustFitTheHead) {
   const Shapes shapes = VisionShapes(Gates::kDecay);
   const std::string five = R"({"cls_tok": true, "id2label": {"0":"a","1":"b","2":"c","3":"d","4":"e"}})";
@@ -196,17 +205,35 @@ TEST(VisionSettings, LabelsMustFitTheHead) {
   EXPECT_THAT(both.Error(), HasSubstr("id2label and labels.txt differ"));
 }
 
+// Labels go into replies, where protobuf allows nothing but UTF-8.
+TEST(VisionSettings, LabelsMustBeUtf8) {
+  const Shapes shapes = VisionShapes(Gates::kDecay);
+  const Files latin1(shapes, R"({"cls_tok": true})");
+  latin1.folder().Write("labels.txt", "v\nw\nx \xe2\x82\xac\nna\xefve\nz\n");
+  EXPECT_THAT(latin1.Error(), HasSubstr("labels.txt: line 4 is not UTF-8: byte 0xef begins no character"));
+  latin1.folder().Write("labels.txt", "v\nw\nx \xe2\x82\xac\nna\xc3\xafve\nz\n");
+  EXPECT_THAT(latin1.Load().config.labels, ElementsAre("v", "w", "x \xe2\x82\xac", "na\xc3\xafve", "z"));
+  EXPECT_THAT(Files(shapes, "{\"cls_tok\": true,\n\"id2label\": {\"0\":\"\xef\"}}").Error(),
+              AllOf(HasSubstr("config.json: JSON: at byte"), HasSubstr("line 2"), HasSubstr("ill-formed UTF-8")));
+}
+
 TEST(VisionSettings, BrokenSidecarIsAnErrorNamingIt) {
   EXPECT_THAT(Files(VisionShapes(Gates::kDecay), "{").Error(), HasSubstr("config.json: JSON: at byte"));
-  EXPECT_THAT(Files(VisionShapes(Gates::kDecay), "[1]").Error(), HasSubstr("config.json: holds no JSON object"));
+  EXPECT_THAT(Files(VisionShapes(Gates::kDecay), "[1]").Error(),
+              HasSubstr("config.json: holds JSON of type array, expected an object"));
+  EXPECT_THAT(Files(VisionShapes(Gates::kDecay), "null").Error({.pooling = Pooling::kMean}),
+              HasSubstr("config.json: holds JSON of type null, expected an object"));
 }
 
 TEST(ParseVariant, KnowsEverySpelling) {
-  for (const char* name : {"Lit", "lion-lit", "linear_attention", "LION-LIT"})
+  for (const char* name : {"Lit", "lit", "lion-lit", "linear_attention", "LION-LIT"})
     EXPECT_EQ(ParseVariant(name), Variant::kLionLit);
-  for (const char* name : {"Decay", "lion-d", "nova", "d"}) EXPECT_EQ(ParseVariant(name), Variant::kLionD);
-  for (const char* name : {"Selective", "lion-s", "nova-inputdep", "S"}) EXPECT_EQ(ParseVariant(name), Variant::kLionS);
-  for (const char* name : {"Softmax", "attention"}) EXPECT_EQ(ParseVariant(name), Variant::kSoftmax);
+  for (const char* name : {"Decay", "decay", "DECAY", "lion-d", "LION-RETNET", "nova", "d", "D"})
+    EXPECT_EQ(ParseVariant(name), Variant::kLionD);
+  for (const char* name : {"Selective", "selective", "lion-s", "Nova-InputDep", "s", "S"})
+    EXPECT_EQ(ParseVariant(name), Variant::kLionS);
+  for (const char* name : {"Softmax", "softmax", "SOFTMAX", "attention"})
+    EXPECT_EQ(ParseVariant(name), Variant::kSoftmax);
   EXPECT_EQ(ParseVariant(""), std::nullopt);
   EXPECT_EQ(ParseVariant("litt"), std::nullopt);
 }

@@ -90,6 +90,30 @@ TEST(ZipReader, RefusesASizeThatDiffersFromTheStoredOne) {
   EXPECT_THAT(FindError(Replace(archive, directory + 24, Little<uint32_t>(4)), "a"), HasSubstr("claims 4"));
 }
 
+TEST(ZipReader, ChecksTheCrc32) {
+  const std::string archive = Zip({{"digits", "123456789"}, {"unsaid", "abc", false, 0, 0x808, 0}});
+  const auto zip = ZipReader::Parse(AsBytes(archive));
+  ASSERT_TRUE(zip.ok()) << zip.status();
+  EXPECT_EQ(zip->entries().at("digits").crc32, 0xcbf43926u);  // the algorithm's published check value
+  EXPECT_TRUE(zip->CheckCrc32("digits").ok()) << zip->CheckCrc32("digits");
+  EXPECT_TRUE(zip->CheckCrc32("unsaid").ok()) << zip->CheckCrc32("unsaid");
+  EXPECT_EQ(zip->CheckCrc32("none").code(), absl::StatusCode::kNotFound);
+}
+
+TEST(ZipReader, SeesEveryFlippedBit) {
+  const std::string archive = Zip({{"a", "12345678"}});
+  for (size_t bit = 0; bit < 64; ++bit) {
+    std::string damaged = archive;
+    damaged[archive.find("12345678") + bit / 8] ^= static_cast<char>(1 << bit % 8);
+    const auto zip = ZipReader::Parse(AsBytes(damaged));
+    ASSERT_TRUE(zip.ok()) << zip.status();
+    EXPECT_FALSE(zip->CheckCrc32("a").ok()) << bit;
+  }
+  const std::string wrong = Zip({{"a", "123456789", false, 0, 0x808, 0x00c0ffee}});
+  EXPECT_THAT(std::string(ZipReader::Parse(AsBytes(wrong))->CheckCrc32("a").message()),
+              HasSubstr("entry a is damaged: its bytes have CRC-32 0xcbf43926, expected 0x00c0ffee"));
+}
+
 TEST(ZipReader, RefusesDuplicateAndMismatchedNames) {
   EXPECT_THAT(ParseError(Zip({{"a", "x"}, {"a", "y"}})), HasSubstr("two entries are named a"));
   EXPECT_THAT(ParseError(Replace(Zip({{"a", "x"}}), 30, "b")), HasSubstr("another name"));

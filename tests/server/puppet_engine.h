@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ class PuppetEngine : public Engine {
     while (held_) changed_.Wait(mutex_);
     inputs_ += static_cast<int64_t>(requests.size());
     ++batches_;
+    if (has_no_memory_) throw std::bad_alloc();
     if (fails_) return absl::InternalError("the puppet's strings are cut");
     for (size_t i = 0; i < requests.size(); ++i) results[i] = Answer(requests[i]);
     return absl::OkStatus();
@@ -64,6 +66,8 @@ class PuppetEngine : public Engine {
   void Hold() { Set(held_, true); }
   void Release() { Set(held_, false); }
   void Fail() { Set(fails_, true); }
+  void TakeMemory() { Set(has_no_memory_, true); }
+  void GiveMemory() { Set(has_no_memory_, false); }
   void AwaitEntered(int64_t batches) {
     MutexLock lock(mutex_);
     while (entered_ < batches) changed_.Wait(mutex_);
@@ -95,6 +99,7 @@ class PuppetEngine : public Engine {
       return result;
     }
     result.rows = request.pooling == Pooling::kNone ? *CountTokens(request.image.height, request.image.width) : 1;
+    if (request.embedding) result.embedding.reserve(static_cast<size_t>(4 * result.rows));
     for (int64_t row = 0; request.embedding && row < result.rows; ++row) {
       for (const float x : {v, -v, v + static_cast<float>(row), 0.0f}) result.embedding.push_back(x);
     }
@@ -107,6 +112,7 @@ class PuppetEngine : public Engine {
   CondVar changed_;
   bool held_ = false;
   bool fails_ = false;
+  bool has_no_memory_ = false;
   int64_t entered_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t inputs_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t batches_ ABSL_GUARDED_BY(mutex_) = 0;

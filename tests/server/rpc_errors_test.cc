@@ -42,6 +42,16 @@ TEST_F(RpcErrorsTest, AnUnknownModelIsNotFoundAndTheNamesAreListed) {
   EXPECT_TRUE(Embed(request).status.ok());
 }
 
+TEST_F(RpcErrorsTest, ALongUnknownNameIsCutBetweenCharacters) {
+  ServeOne();
+  v1::EmbedRequest request = EmbedOf({1});
+  std::string name = "x";
+  for (int i = 0; i < 100; ++i) name += "\u00e9";
+  request.set_model(name);
+  // "x" and 49 characters of 2 bytes: the 50th would end at byte 101.
+  ExpectError(Embed(request).status, grpc::NOT_FOUND, HasSubstr("'" + name.substr(0, 99) + "...'"));
+}
+
 TEST_F(RpcErrorsTest, AnEmptyNameNeedsASingleModel) {
   AddModel("first");
   AddModel("second");
@@ -109,6 +119,34 @@ TEST_F(RpcErrorsTest, BadImagesAreRefusedBeforeAnythingRuns) {
   bomb += std::string("\x91\x1f\x5b\x6a", 4) + std::string("\0\0\0\0IDAT\x35\xaf\x06\x1e", 12);
   input.set_image(bomb);
   ExpectBadInput(engine, input, AllOf(HasSubstr("100000"), HasSubstr("--max-image-pixels")));
+}
+
+TEST_F(RpcErrorsTest, AnImageThatNeedsMoreMemoryThanAllDecodesIsRefused) {
+  v1::Input input;
+  input.set_image(testing::ReadFile(testing::SourcePath("tests/golden/images/landscape.jpg")));
+  ImagePreprocessOptions options;
+  options.config.size = 16;
+  options.config.crop_ratio = 1;
+  const absl::StatusOr<PreprocessPlan> plan = PlanPreprocess(input.image(), options, PuppetEngine::kPatch);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  FairBudget exact(plan->memory_bytes);
+  FairBudget less(plan->memory_bytes - 1);
+  decode_limit_ = &exact;
+  AddModel("enough");
+  decode_limit_ = &less;
+  PuppetEngine* small = AddModel("small");
+  Serve();
+  v1::EmbedRequest request;
+  *request.add_inputs() = input;
+  request.set_model("enough");
+  const grpc::Status accepted = Embed(request).status;
+  EXPECT_TRUE(accepted.ok()) << accepted.error_message();
+  request.set_model("small");
+  ExpectError(Embed(request).status, grpc::INVALID_ARGUMENT,
+              AllOf(StartsWith("input 0: decoding the image takes up to "),
+                    HasSubstr(absl::StrCat(plan->memory_bytes, " bytes of memory, the limit is ",
+                                           plan->memory_bytes - 1, " (--max-decode-bytes): send fewer pixels"))));
+  EXPECT_EQ(small->inputs(), 0);
 }
 
 TEST_F(RpcErrorsTest, ATruncatedImageIsFoundWhileDecoding) {

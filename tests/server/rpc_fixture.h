@@ -22,8 +22,10 @@ namespace lion {
 
 class RpcTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    RpcServerOptions options;
+  void SetUp() override { Start({}); }
+
+  // `options`: the address is set here.
+  void Start(RpcServerOptions options) {
     options.host = "127.0.0.1";
     options.port = 0;
     absl::StatusOr<std::unique_ptr<RpcServer>> server = RpcServer::Start(options, &registry_, &clock_);
@@ -49,11 +51,11 @@ class RpcTest : public ::testing::Test {
                          std::unique_ptr<PuppetEngine> engine = std::make_unique<PuppetEngine>()) {
     PuppetEngine* puppet = engine.get();
     engines_.push_back(puppet);
-    const SharedResources shared = {&clock_, &decode_pool_, &decode_bytes_, &device_turn_};
+    const SharedResources shared = {&clock_, &decode_pool_, decode_limit_, &device_turn_};
     absl::StatusOr<std::unique_ptr<ModelService>> model =
         ModelService::Create({.name = name, .parameters = 42, .weights = "puppet.pth"}, std::move(engine), options,
                              shared, [this, name](const absl::Status&) {
-                               server_->SetServing({"", name}, false);
+                               server_->SetFailed({"", name});
                              });
     EXPECT_TRUE(model.ok()) << model.status();
     names_.push_back(name);
@@ -162,8 +164,9 @@ class RpcTest : public ::testing::Test {
 
   SteadyClock clock_;
   FairBudget decode_bytes_{int64_t{1} << 30};
+  FairBudget* decode_limit_ = &decode_bytes_;  // what the next models refuse images by
   FairBudget device_turn_{1};
-  ThreadPool decode_pool_{"decode", 2};
+  DecodePool decode_pool_{{.threads = 2}, &clock_, &decode_bytes_};
   std::vector<std::string> names_;
   std::vector<PuppetEngine*> engines_;
   std::vector<std::unique_ptr<ModelService>> models_;

@@ -129,16 +129,50 @@ TEST_F(RpcLoadTest, NothingIsServedBeforeTheModelsAre) {
   EXPECT_TRUE(Embed(EmbedOf({1})).status.ok());
 }
 
+TEST_F(RpcLoadTest, AModelIsKnownBeforeItServes) {
+  server_->SetServing({"puppet"}, false);
+  EXPECT_EQ(Health("puppet"), HealthCheckResponse::NOT_SERVING);
+}
+
+TEST_F(RpcLoadTest, WhatHasFailedIsNeverServingAgain) {
+  server_->SetServing({"", "good", "bad"}, false);
+  server_->SetFailed({"", "bad"});
+  server_->SetServing({"", "good", "bad"}, true);
+  EXPECT_EQ(Health(""), HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(Health("bad"), HealthCheckResponse::NOT_SERVING);
+  EXPECT_EQ(Health("good"), HealthCheckResponse::SERVING);
+}
+
 TEST_F(RpcLoadTest, WarmUpGrowsToTheBatchBudgetAndNoFurther) {
   PuppetEngine* engine = AddModel("puppet", {.max_batch_tokens = 50});
   std::vector<std::string> lines;
-  ASSERT_TRUE(models_[0]->WarmUp(kNever / 2, [&](const std::string& line) { lines.push_back(line); }).ok());
+  ASSERT_TRUE(models_[0]->WarmUp(
+      kNever / 2, [&](const std::string& line) { lines.push_back(line); },
+      [](const std::string& warning) { FAIL() << warning; }).ok());
   // Batches of 1, 2, 4, 8 and 10 images of 5 tokens.
   EXPECT_EQ(engine->batches(), 5);
   EXPECT_EQ(engine->inputs(), 25);
   EXPECT_EQ(lines.size(), 5u);
-  ASSERT_TRUE(models_[0]->WarmUp(0, [](const std::string&) {}).ok());
+  ASSERT_TRUE(models_[0]->WarmUp(0, [](const std::string&) {}, [](const std::string&) {}).ok());
   EXPECT_EQ(engine->batches(), 6) << "one image even without time";
+}
+
+// Fails every image.
+class BlindEngine : public PuppetEngine {
+ public:
+  absl::Status Forward(std::span<const Request> requests, std::span<Result> results) override {
+    if (absl::Status status = PuppetEngine::Forward(requests, results); !status.ok()) return status;
+    for (Result& result : results) result.status = absl::InternalError("the output is not finite");
+    return absl::OkStatus();
+  }
+};
+
+TEST_F(RpcLoadTest, WarmUpWarnsOfAModelThatFailsABlankImage) {
+  AddModel("puppet", {}, std::make_unique<BlindEngine>());
+  std::vector<std::string> warnings;
+  const auto warning = [&](const std::string& line) { warnings.push_back(line); };
+  ASSERT_TRUE(models_[0]->WarmUp(0, [](const std::string&) {}, warning).ok());
+  EXPECT_THAT(warnings, ::testing::ElementsAre(HasSubstr("model puppet answers a blank image with: the output is not")));
 }
 
 TEST_F(RpcLoadTest, DrainingFinishesWhatWasAcceptedAndRefusesTheRest) {

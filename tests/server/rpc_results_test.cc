@@ -5,8 +5,10 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "server/rpc/convert.h"
 #include "tests/server/rpc_fixture.h"
 #include "tests/support/golden.h"
 
@@ -214,6 +216,19 @@ TEST_F(RpcResultsTest, EncodedImagesAreDecodedAndResized) {
   EXPECT_EQ(answer.embed.results(0).tokens(), 10u);
   EXPECT_EQ(answer.embed.results(0).embedding().values(0), answer.embed.results(1).embedding().values(0));
   EXPECT_GT(answer.embed.timing().preprocess_ns(), 0u);
+}
+
+TEST_F(RpcResultsTest, ACropRatioMeansWhatWasWritten) {
+  ServeOne();
+  const std::pair<float, double> ratios[] = {{0.8f, 0.8}, {0.6f, 0.6}, {0.1f, 0.1}, {0.875f, 0.875}, {1.0f, 1.0}};
+  for (const auto& [sent, written] : ratios) {
+    v1::EmbedRequest request = EmbedOf({1});
+    request.mutable_options()->mutable_image()->set_crop_ratio(sent);
+    InferenceCall call;
+    ASSERT_TRUE(ConvertRequest(request, *registry_.models()[0], &call).ok());
+    EXPECT_EQ(call.image.config.crop_ratio, written);
+    EXPECT_EQ(static_cast<int>(224 / call.image.config.crop_ratio), static_cast<int>(224 / written));
+  }
 }
 
 TEST_F(RpcResultsTest, Uint8PixelsReachTheEngineAsTheyAre) {
