@@ -78,8 +78,8 @@ absl::Status DecodePool::QueueFull(int64_t pixels) const {
   int64_t pushback_ms = kUnknownPushbackMs;
   if (pixels_per_ms_ > 0) {
     const auto to_drain = static_cast<double>(queue_.pixels() + pixels - options_.max_queue_pixels);
-    pushback_ms = static_cast<int64_t>(std::clamp(to_drain / (pixels_per_ms_ * options_.threads),
-                                                  double{kMinPushbackMs}, double{kMaxPushbackMs}));
+    pushback_ms = static_cast<int64_t>(
+        std::clamp(to_drain / (pixels_per_ms_ * options_.threads), double{kMinPushbackMs}, double{kMaxPushbackMs}));
   }
   return TryAgainIn(pushback_ms, absl::StrCat("too many images wait to be decoded: ", queue_.pixels(), " of ",
                                               options_.max_queue_pixels,
@@ -102,7 +102,11 @@ bool DecodePool::Next(Turn* turn) {
       return true;
     }
     if (!turn->dropped.empty()) return true;
-    if (queue_.empty() && stopping_) return false;
+    if (queue_.empty() && stopping_) {
+      // Others may wait for the memory of what was left.
+      changed_.NotifyAll();
+      return false;
+    }
     changed_.Wait(mutex_);
   }
 }

@@ -22,19 +22,19 @@ inline constexpr int64_t kDecodePriorityStepPixels = int64_t{64} << 20;
 
 // One image to decode.
 struct DecodeJob {
-  int64_t pixels = 0;           // of work: read, resized and written
-  int64_t bytes = 0;            // of memory while it is decoded
-  int64_t deadline_ns = kNever;  // at this time it is too late
+  int64_t pixels = 0;                            // of work: read, resized and written
+  int64_t bytes = 0;                             // of memory while it is decoded
+  int64_t deadline_ns = kNever;                  // at this time it is too late
   const std::atomic<bool>* cancelled = nullptr;  // null: cannot be; lives as long as `run`
   // Called once: with OK to decode, else with why it is dropped. Quick in that case.
   std::function<void(const absl::Status& dropped)> run;
 };
 
-// Fair queueing between calls by pixels of work (Demers, Keshav, Shenker 1989). Virtual time counts the pixels that each
-// of the waiting calls was given. A call begins at the virtual time of its arrival, its images follow one another, each
-// beginning where the one before it ended; the earliest virtual end, less the priority's head start, is next, and of
-// equals the first that came. So a newcomer's small image comes before everything large that waits, and a call of many
-// images delays others by about one of its images.
+// Fair queueing between calls by pixels of work (Demers, Keshav, Shenker 1989). Virtual time counts the pixels that
+// each of the waiting calls was given. A call begins at the virtual time of its arrival, its images follow one another,
+// each beginning where the one before it ended; the earliest virtual end, less the priority's head start, is next, and
+// of equals the first that came. So a newcomer's small image comes before everything large that waits, and a call of
+// many images delays others by about one of its images.
 //
 // Bound: with at most n calls waiting, later arrivals overtake an image with less than 2 n (p + kMaxPriority *
 // kDecodePriorityStepPixels) pixels, where p are the pixels of its call up to its own: nothing starves.

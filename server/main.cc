@@ -100,6 +100,14 @@ class FileBelowEnvironment : public CLI::ConfigTOML {
     return settings;
   }
 
+  // Without the list of no models, which CLI11 writes in a way that it does not read.
+  std::string to_config(const CLI::App* app, bool defaults, bool descriptions, std::string prefix) const override {
+    std::string text = CLI::ConfigTOML::to_config(app, defaults, descriptions, std::move(prefix));
+    constexpr std::string_view kNoModels = "model=\"[]\"\n";
+    if (const size_t found = text.find(kNoModels); found != std::string::npos) text.erase(found, kNoModels.size());
+    return text;
+  }
+
  private:
   const CLI::App* const app_;
 };
@@ -182,7 +190,7 @@ void AddServingFlags(CLI::App& app, ServerConfig& config) {
       "memory of all decodes going on at once; an image that needs more is refused; 0: an eighth of the memory")
       ->check(not_negative);
   Add(app, "--max-queue-pixels", config.max_queue_pixels,
-      "pixels that may wait to be decoded and resized before calls are refused; 0: four of the largest images")
+      "pixels that may wait to be decoded and resized before calls are refused; 0: 4 x --max-image-pixels")
       ->check(not_negative);
   Add(app, "--decode-threads", config.decode_threads, "threads that decode images; 0: as many as processors")
       ->check(CLI::Range(0, 1024));

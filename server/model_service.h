@@ -126,9 +126,9 @@ class ModelService {
 
   // Never blocks. `abandoned` may be set by the caller at any time, and is set by the service when a failed input makes
   // the rest pointless: what has not begun to compute is then dropped. UNAVAILABLE, RESOURCE_EXHAUSTED (see
-  // Batcher::Reserve and DecodePool::Submit; also: no room in the call's account, or no memory for the work), INVALID_ARGUMENT,
-  // DEADLINE_EXCEEDED, CANCELLED, INTERNAL. Throws std::bad_alloc instead of calling `done` when there is no memory for
-  // the call itself.
+  // Batcher::Reserve and DecodePool::Submit; also: no room in the call's account, or no memory for the work),
+  // INVALID_ARGUMENT, DEADLINE_EXCEEDED, CANCELLED, INTERNAL. Throws std::bad_alloc instead of calling `done` when
+  // there is no memory for the call itself.
   void Run(InferenceCall call, std::shared_ptr<std::atomic<bool>> abandoned, Done done);
 
   // Refuses new calls from now on.

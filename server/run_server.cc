@@ -30,8 +30,8 @@ void ReturnFreeMemory() {
   if (mallinfo2().fordblks > kTrimFreeBytes) malloc_trim(0);
 }
 
-constexpr int64_t kImagesInQueue = 4;
-constexpr int kOtherThreads = 32;  // gRPC's, and a model's batching and replying
+constexpr int64_t kImagesInQueue = 4;  // of the largest
+constexpr int kOtherThreads = 32;      // gRPC's, and a model's batching and replying
 constexpr int kMaxProbedThreads = 16384;
 
 // What needs no model to be found wrong.
@@ -46,11 +46,10 @@ absl::Status CheckConfig(const ServerConfig& config) {
   }
   if (config.decode_threads < 0 || config.decode_threads > 1024 || config.drain_timeout_s < 0 ||
       config.drain_timeout_s > 86'400 || config.max_decode_bytes < 0 || config.max_queue_pixels < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("decode threads: got ", config.decode_threads,
-                                                   ", want 0 to 1024; drain timeout: got ", config.drain_timeout_s,
-                                                   " s, want 0 to 86400; max decode bytes: got ",
-                                                   config.max_decode_bytes, ", want >= 0; max queue pixels: got ",
-                                                   config.max_queue_pixels, ", want >= 0"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("decode threads: got ", config.decode_threads, ", want 0 to 1024; drain timeout: got ",
+                     config.drain_timeout_s, " s, want 0 to 86400; max decode bytes: got ", config.max_decode_bytes,
+                     ", want >= 0; max queue pixels: got ", config.max_queue_pixels, ", want >= 0"));
   }
   return absl::OkStatus();
 }
@@ -80,7 +79,8 @@ ExitCode RunServer(const ServerConfig& config, StopSignals& stop) {
       .max_queue_pixels = config.max_queue_pixels > 0 ? config.max_queue_pixels
                                                       : kImagesInQueue * config.start_up.service.max_image_pixels};
   if (absl::Status status = CheckThreadsOf(config, decode.threads); !status.ok()) {
-    LogError(absl::StrCat(status.message(), ": lower --cpu-threads (0: the processors), --decode-threads, or raise the limits "
+    LogError(absl::StrCat(status.message(),
+                          ": lower --cpu-threads (0: the processors), --decode-threads, or raise the limits "
                           "of threads and memory"));
     return kExitDevice;
   }

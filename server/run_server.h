@@ -19,7 +19,7 @@ struct ServerConfig {
   // Of all decodes going on at once; an image that needs more is refused. 0: an eighth of the memory this process may
   // use, at least 64 MiB.
   int64_t max_decode_bytes = 0;
-  // DecodePoolOptions::max_queue_pixels. 0: four of the largest images.
+  // DecodePoolOptions::max_queue_pixels. 0: 4 * max_image_pixels.
   int64_t max_queue_pixels = 0;
   int64_t drain_timeout_s = 30;  // how long accepted calls may take to finish; 0: they are cut off
 };

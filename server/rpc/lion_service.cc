@@ -1,5 +1,8 @@
 #include "server/rpc/lion_service.h"
 
+#include <google/protobuf/wire_format_lite.h>
+#include <grpcpp/support/proto_buffer_reader.h>
+
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -24,6 +27,30 @@ absl::Status Parse(const grpc::ByteBuffer* buffer, Message* message) {
                                           " message (a string field that is not UTF-8?)"));
 }
 
+// The inputs of a request that is not parsed yet. What does not parse ends the count.
+template <class Request>
+int64_t CountInputs(const grpc::ByteBuffer* buffer) {
+  using google::protobuf::internal::WireFormatLite;
+  grpc::ProtoBufferReader reader(const_cast<grpc::ByteBuffer*>(buffer));  // which it only reads
+  google::protobuf::io::CodedInputStream stream(&reader);
+  int64_t inputs = 0;
+  while (const uint32_t tag = stream.ReadTag()) {
+    inputs += WireFormatLite::GetTagFieldNumber(tag) == Request::kInputsFieldNumber ? 1 : 0;
+    if (!WireFormatLite::SkipField(&stream, tag)) break;
+  }
+  return inputs;
+}
+
+// An empty input is 2 bytes on the wire and some 60 in memory: more of them than any model takes are not parsed.
+absl::Status CheckInputCount(const ModelRegistry& registry, int64_t inputs) {
+  absl::Status status;
+  for (const ModelService* model : registry.models()) {
+    if (inputs <= model->options().max_inputs_per_call) return absl::OkStatus();
+    status = model->CheckInputCount(inputs);
+  }
+  return status;
+}
+
 template <class Message>
 absl::Status Serialize(const Message& message, grpc::ByteBuffer* buffer) {
   bool own_buffer = false;
@@ -36,8 +63,7 @@ template <class Request, class Response>
 class InferenceReactor final : public grpc::ServerUnaryReactor {
  public:
   InferenceReactor(ModelRegistry* registry, const Clock* clock, ByteAccount* memory,
-                   grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
-                   grpc::ByteBuffer* response)
+                   grpc::CallbackServerContext* context, const grpc::ByteBuffer* request, grpc::ByteBuffer* response)
       : clock_(clock), context_(context), response_(response), arrival_ns_(clock->NowNs()) {
     // gRPC holds back Finish, and with it OnDone, until the handler has returned this reactor.
     if (absl::Status status = Start(registry, memory, request); !status.ok()) Finish(FinalStatus(status, context_));
@@ -55,6 +81,7 @@ class InferenceReactor final : public grpc::ServerUnaryReactor {
     absl::StatusOr<ByteAccount::Charge> charge = memory->Take(static_cast<int64_t>(request->Length()));
     if (!charge.ok()) return charge.status();
     charge_ = *std::move(charge);
+    if (absl::Status status = CheckInputCount(*registry, CountInputs<Request>(request)); !status.ok()) return status;
     if (absl::Status status = Parse(request, &request_); !status.ok()) return status;
     absl::StatusOr<ModelService*> model = registry->Find(request_.model());
     if (!model.ok()) return model.status();

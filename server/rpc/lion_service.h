@@ -10,8 +10,8 @@
 
 namespace lion {
 
-// Unary calls come as bytes: what is not the expected message is then ours to answer (gRPC itself would say UNIMPLEMENTED
-// without a word). Streams come as messages.
+// Unary calls come as bytes: what is not the expected message is then ours to answer (gRPC itself would say
+// UNIMPLEMENTED without a word). Streams come as messages.
 using LionServiceBase = v1::LionService::WithRawCallbackMethod_ListModels<
     v1::LionService::WithRawCallbackMethod_GetModel<v1::LionService::WithRawCallbackMethod_Embed<
         v1::LionService::WithRawCallbackMethod_Classify<v1::LionService::WithRawCallbackMethod_FillMask<

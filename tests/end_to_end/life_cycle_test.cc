@@ -206,8 +206,8 @@ TEST(LifeCycleTest, SignalsThatComeTogetherAreOne) {
 
 // No port was open: there is nothing in the log but the error.
 TEST(LifeCycleTest, AQueueThatHoldsNoInputIsAUsageErrorBeforeThePortIsOpen) {
-  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
-           {"--max-queue-tokens", "1"}, {"--max-queue-tokens", "4095"}}) {
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{"--max-queue-tokens", "1"}, {"--max-queue-tokens", "4095"}}) {
     ServerProcess server(Arguments(more));
     EXPECT_EQ(server.AwaitExit(), 2) << server.standard_error();
     EXPECT_THAT(server.standard_error(), HasSubstr("--max-queue-tokens: got " + more[1] + ", want 0 or at least 4096"));
@@ -237,6 +237,23 @@ class LowerLimit {
   const __rlimit_resource resource_;
   rlimit before_ = {};
 };
+
+TEST(LifeCycleTest, BadRequestsDoNotFillTheLog) {
+  for (const bool debug : {false, true}) {
+    ServerProcess server(Arguments({"--grpc-port", "0", "--log-level", debug ? "debug" : "info"}));
+    const int port = server.AwaitServing();
+    ASSERT_NE(port, 0) << server.standard_error();
+    v1::EmbedRequest request = BlankImages(1, 64);
+    request.set_model("\xff");  // protobuf sends it with a complaint on this process's stderr
+    grpc::ClientContext context;
+    v1::EmbedResponse response;
+    const grpc::Status status = Connect(port)->Embed(&context, request, &response);
+    EXPECT_EQ(status.error_code(), grpc::INTERNAL) << status.error_message();
+    server.Signal(SIGTERM);
+    EXPECT_EQ(server.AwaitExit(), 0);
+    EXPECT_EQ(server.standard_error().find("rotobuf") != std::string::npos, debug) << server.standard_error();
+  }
+}
 
 TEST(LifeCycleTest, AllTheFilesThatMayBeOpenAreUsed) {
   const LowerLimit files(RLIMIT_NOFILE, 100);
@@ -331,6 +348,9 @@ TEST(LifeCycleTest, TheSettingsArePrintedWithoutAModelAndMeanTheSame) {
   const std::string printed = ::testing::TempDir() + "lion_server_printed_bare.toml";
   std::ofstream(printed) << server.standard_output();
   const std::string model = testing::SourcePath("tests/golden/vision/lit_normal");
+  ServerProcess again({"--config", printed, "--print-config"});
+  EXPECT_EQ(again.AwaitExit(), 0) << again.standard_error();
+  EXPECT_EQ(again.standard_output(), server.standard_output());
   ServerProcess bare({"--config", printed});
   EXPECT_EQ(bare.AwaitExit(), 2);
   EXPECT_THAT(bare.standard_error(), HasSubstr("no model: want --model [NAME=]PATH"));

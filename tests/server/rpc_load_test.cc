@@ -146,14 +146,19 @@ TEST_F(RpcLoadTest, WhatHasFailedIsNeverServingAgain) {
 TEST_F(RpcLoadTest, WarmUpGrowsToTheBatchBudgetAndNoFurther) {
   PuppetEngine* engine = AddModel("puppet", {.max_batch_tokens = 50});
   std::vector<std::string> lines;
-  ASSERT_TRUE(models_[0]->WarmUp(
-      kNever / 2, [&](const std::string& line) { lines.push_back(line); },
-      [](const std::string& warning) { FAIL() << warning; }).ok());
+  ASSERT_TRUE(models_[0]
+                  ->WarmUp(
+                      kNever / 2, [&](const std::string& line) { lines.push_back(line); },
+                      [](const std::string& warning) { FAIL() << warning; })
+                  .ok());
   // Batches of 1, 2, 4, 8 and 10 images of 5 tokens.
   EXPECT_EQ(engine->batches(), 5);
   EXPECT_EQ(engine->inputs(), 25);
   EXPECT_EQ(lines.size(), 5u);
-  ASSERT_TRUE(models_[0]->WarmUp(0, [](const std::string&) {}, [](const std::string&) {}).ok());
+  ASSERT_TRUE(models_[0]
+                  ->WarmUp(
+                      0, [](const std::string&) {}, [](const std::string&) {})
+                  .ok());
   EXPECT_EQ(engine->batches(), 6) << "one image even without time";
 }
 
@@ -171,8 +176,12 @@ TEST_F(RpcLoadTest, WarmUpWarnsOfAModelThatFailsABlankImage) {
   AddModel("puppet", {}, std::make_unique<BlindEngine>());
   std::vector<std::string> warnings;
   const auto warning = [&](const std::string& line) { warnings.push_back(line); };
-  ASSERT_TRUE(models_[0]->WarmUp(0, [](const std::string&) {}, warning).ok());
-  EXPECT_THAT(warnings, ::testing::ElementsAre(HasSubstr("model puppet answers a blank image with: the output is not")));
+  ASSERT_TRUE(models_[0]
+                  ->WarmUp(
+                      0, [](const std::string&) {}, warning)
+                  .ok());
+  EXPECT_THAT(warnings,
+              ::testing::ElementsAre(HasSubstr("model puppet answers a blank image with: the output is not")));
 }
 
 TEST_F(RpcLoadTest, DrainingFinishesWhatWasAcceptedAndRefusesTheRest) {

@@ -71,7 +71,8 @@ TEST_F(RpcMemoryTest, RepliesAreCountedToo) {
 }
 
 TEST_F(RpcMemoryTest, ClassScoresAreCounted) {
-  Start({.max_inflight_bytes = 3200 + 3200 + 256});
+  // Two inputs with what is around them, two rows of 16 bytes, two scores of 128 bytes, but not three.
+  Start({.max_inflight_bytes = 3100 + 3100 + 2 * 16 + 2 * 128});
   PuppetEngine* engine = ServeOne();
   engine->Hold();
   InFlight calls(stub_.get());
