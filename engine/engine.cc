@@ -10,7 +10,8 @@
 namespace lion {
 namespace {
 
-// Without a --max-input-tokens: a 4096 x 4096 image (65,537 tokens) and a document of 100,000 tokens fit, if memory allows.
+// Without a --max-input-tokens: a 4096 x 4096 image (65,537 tokens) and a document of 100,000 tokens fit, if memory
+// allows.
 constexpr int64_t kDefaultMaxTokens = 131'072;
 constexpr int64_t kMinTokens = 1024;
 
@@ -53,9 +54,12 @@ absl::StatusOr<EnginePlan> MakePlan(const ModelConfig& config, const EngineOptio
 
 std::string_view ComputeTypeName(ComputeType type) {
   switch (type) {
-    case ComputeType::kFloat32: return "float32";
-    case ComputeType::kBFloat16: return "bfloat16";
-    default: return "auto";
+    case ComputeType::kFloat32:
+      return "float32";
+    case ComputeType::kBFloat16:
+      return "bfloat16";
+    default:
+      return "auto";
   }
 }
 

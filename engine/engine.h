@@ -27,8 +27,9 @@ struct EngineOptions {
   // "auto", "scalar", "avx2" or "avx512": the instruction set of the CPU kernels. Asking for one that the machine lacks
   // is an error. The first engine of a process settles it for the matrix products of all.
   std::string isa = "auto";
-  int threads = 0;              // of the forward pass; 0: the cgroup's quota, rounded up
-  int64_t max_batch_tokens = 0;  // the largest batch ever passed to Forward; memory for it is taken by Create. 0: from memory
+  int threads = 0;  // of the forward pass; 0: the cgroup's quota, rounded up
+  int64_t max_batch_tokens =
+      0;  // the largest batch ever passed to Forward; memory for it is taken by Create. 0: from memory
 };
 
 // One image, ready for patching. The pixels must stay alive until Forward returns.
@@ -42,16 +43,16 @@ struct ImageInput {
 // One sequence of a batch and what is wanted of it.
 struct Request {
   ImageInput image;
-  bool embedding = false;             // wants the embedding
-  Pooling pooling = Pooling::kMean;   // of the embedding: any but kPooler for vision models
-  bool logits = false;                // wants the classification head (always on the model's own pooling)
+  bool embedding = false;            // wants the embedding
+  Pooling pooling = Pooling::kMean;  // of the embedding: any but kPooler for vision models
+  bool logits = false;               // wants the classification head (always on the model's own pooling)
 };
 
 struct Result {
-  absl::Status status;            // INTERNAL: this input's output was not finite; the others are not touched
-  std::vector<float> embedding;   // [rows, D]; rows = 1, or the tokens with Pooling::kNone. Not normalised
+  absl::Status status;           // INTERNAL: this input's output was not finite; the others are not touched
+  std::vector<float> embedding;  // [rows, D]; rows = 1, or the tokens with Pooling::kNone. Not normalised
   int64_t rows = 0;
-  std::vector<float> logits;      // [classes]
+  std::vector<float> logits;  // [classes]
 };
 
 // Thread-compatible: any number of threads may call the const methods at once, but only one at a time may be in
@@ -66,8 +67,8 @@ class Engine {
 
   // Runs one ragged batch: `results` has as many elements as `requests`, and every element is overwritten. A result
   // never depends on the other requests of the batch. The sum of the requests' tokens must not exceed
-  // max_batch_tokens(), each input must have passed CountTokens. An error of the whole call means a fault of the device:
-  // no result is valid then.
+  // max_batch_tokens(), each input must have passed CountTokens. An error of the whole call means a fault of the
+  // device: no result is valid then.
   virtual absl::Status Forward(std::span<const Request> requests, std::span<Result> results) = 0;
 
   // Tokens that an image of this size becomes, class token included. INVALID_ARGUMENT when smaller than one patch.
@@ -80,8 +81,8 @@ class Engine {
   virtual MixerForm mixer() const = 0;           // never kAuto
   virtual int threads() const = 0;
   virtual int64_t max_batch_tokens() const = 0;
-  virtual int64_t weight_bytes() const = 0;      // as packed for compute
-  virtual int64_t bytes_per_token() const = 0;   // activation memory per token of the largest batch
+  virtual int64_t weight_bytes() const = 0;     // as packed for compute
+  virtual int64_t bytes_per_token() const = 0;  // activation memory per token of the largest batch
 };
 
 }  // namespace lion

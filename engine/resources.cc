@@ -23,8 +23,8 @@ std::optional<std::string> FirstLine(const std::string& path) {
   return line;
 }
 
-// The folders of this process's cgroup for `controller` and of its parents. With a cgroup namespace (as in a container) the
-// path in /proc/self/cgroup may not exist under the mount: then only its root counts.
+// The folders of this process's cgroup for `controller` and of its parents. With a cgroup namespace (as in a container)
+// the path in /proc/self/cgroup may not exist under the mount: then only its root counts.
 std::vector<std::string> CgroupFolders(const std::string& root, const std::string& controller) {
   std::vector<std::string> folders;
   std::ifstream file(root + "/proc/self/cgroup");
@@ -75,7 +75,8 @@ int CpuLimit(const std::string& root, int affinity) {
       const std::vector<std::string> fields = absl::StrSplit(*line, ' ');
       if (fields.size() != 2 || !absl::SimpleAtod(fields[0], &quota) || !absl::SimpleAtod(fields[1], &period)) continue;
     } else {
-      const auto quota_line = FirstLine(folder + "/cpu.cfs_quota_us"), period_line = FirstLine(folder + "/cpu.cfs_period_us");
+      const auto quota_line = FirstLine(folder + "/cpu.cfs_quota_us"),
+                 period_line = FirstLine(folder + "/cpu.cfs_period_us");
       if (!quota_line || !period_line) continue;
       if (!absl::SimpleAtod(*quota_line, &quota) || !absl::SimpleAtod(*period_line, &period)) continue;
     }

@@ -22,10 +22,14 @@ int64_t GateColumns(const ModelConfig& config) {
 
 PoolKind ToPoolKind(Pooling pooling) {
   switch (pooling) {
-    case Pooling::kCls: return PoolKind::kFirst;
-    case Pooling::kMax: return PoolKind::kMax;
-    case Pooling::kLast: return PoolKind::kLast;
-    default: return PoolKind::kMean;
+    case Pooling::kCls:
+      return PoolKind::kFirst;
+    case Pooling::kMax:
+      return PoolKind::kMax;
+    case Pooling::kLast:
+      return PoolKind::kLast;
+    default:
+      return PoolKind::kMean;
   }
 }
 
@@ -57,9 +61,9 @@ absl::StatusOr<std::unique_ptr<Engine>> VisionEngine::Create(const LoadedModel& 
   absl::StatusOr<PackedVision> weights = PackVision(model, *plan.operations, type);
   if (!weights.ok()) {
     if (absl::IsUnimplemented(weights.status()) && type == DataType::kBFloat16) {
-      return absl::InvalidArgumentError(absl::StrCat("this machine cannot compute in bfloat16 with the instruction set ",
-                                                     plan.operations->name, ": use --compute-type float32 (",
-                                                     weights.status().message(), ")"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("this machine cannot compute in bfloat16 with the instruction set ", plan.operations->name,
+                       ": use --compute-type float32 (", weights.status().message(), ")"));
     }
     return weights.status();
   }
@@ -85,9 +89,9 @@ absl::Status VisionEngine::AllocateArena() {
   std::byte* memory =
       bytes > limit ? nullptr : static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(bytes)));
   if (memory == nullptr) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "no memory for a batch of ", tokens, " tokens: it takes ", bytes >> 20, " MiB, this process may use ",
-        limit >> 20, " MiB; lower --max-input-tokens or --max-batch-tokens"));
+    return absl::ResourceExhaustedError(absl::StrCat("no memory for a batch of ", tokens, " tokens: it takes ",
+                                                     bytes >> 20, " MiB, this process may use ", limit >> 20,
+                                                     " MiB; lower --max-input-tokens or --max-batch-tokens"));
   }
   // Touched now, so that a lack of memory shows at start and not under load.
   std::memset(memory, 0, static_cast<size_t>(bytes));
@@ -109,8 +113,8 @@ absl::Status VisionEngine::AllocateArena() {
 absl::StatusOr<int64_t> VisionEngine::CountTokens(int64_t height, int64_t width) const {
   const int64_t size = config_.patch_size;
   if (height < size || width < size) {
-    return absl::InvalidArgumentError(absl::StrCat("the image is ", width, "x", height,
-                                                   " pixels, smaller than one patch of ", size, "x", size));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the image is ", width, "x", height, " pixels, smaller than one patch of ", size, "x", size));
   }
   return 1 + (height / size) * (width / size);
 }
@@ -168,11 +172,9 @@ absl::Status VisionEngine::RunMixer(const VisionBlock& block) {
   }
   if (config_.variant == Variant::kLionS) {
     // Class tokens do not decay: they are the first of each sequence.
-    absl::Status status = run.log_decay(*context_, {.kind = DecayKind::kSelectiveVision,
-                                                    .values = gate_,
-                                                    .rows = tokens,
-                                                    .columns = gates_,
-                                                    .offsets = offsets_});
+    absl::Status status = run.log_decay(
+        *context_,
+        {.kind = DecayKind::kSelectiveVision, .values = gate_, .rows = tokens, .columns = gates_, .offsets = offsets_});
     if (!status.ok()) return status;
   }
   return run.mixer(*context_, args);
@@ -200,11 +202,9 @@ absl::Status VisionEngine::RunBlock(const VisionBlock& block) {
                                   .output = x_,
                                   .output_type = DataType::kFloat32});
   if (!status.ok()) return status;
-  return run.mlp(*context_, {.x = x_,
-                             .rows = tokens,
-                             .pre_norm = block.norm2.parameters(),
-                             .fc1 = block.fc1.get(),
-                             .fc2 = block.fc2.get()});
+  return run.mlp(
+      *context_,
+      {.x = x_, .rows = tokens, .pre_norm = block.norm2.parameters(), .fc1 = block.fc1.get(), .fc2 = block.fc2.get()});
 }
 
 absl::Status VisionEngine::ReadPooled(std::span<const Request> requests, std::span<Result> results) {

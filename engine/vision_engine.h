@@ -66,10 +66,10 @@ class VisionEngine : public Engine {
 
   // The arena, for max_batch_tokens tokens T, and where the arrays lie in it.
   std::unique_ptr<std::byte, void (*)(void*)> arena_;
-  float* x_ = nullptr;        // [T, D]: the residual stream
-  void* qkv_ = nullptr;       // [T, 3, H, d]
-  void* mixed_ = nullptr;     // [T, H, d]
-  float* gate_ = nullptr;     // [T, gates]: gate logits, then log decays
+  float* x_ = nullptr;                       // [T, D]: the residual stream
+  void* qkv_ = nullptr;                      // [T, 3, H, d]
+  void* mixed_ = nullptr;                    // [T, H, d]
+  float* gate_ = nullptr;                    // [T, gates]: gate logits, then log decays
   int32_t* places_[2] = {nullptr, nullptr};  // [T] each: the two scans of the S order
 
   // Of the batch at hand; capacity is kept.

@@ -30,7 +30,7 @@ struct PackedVision {
   std::vector<float> positions;         // [1 + grid * grid, D], or empty
   std::vector<VisionBlock> blocks;
   Norm norm;
-  std::unique_ptr<PackedLinear> head;   // [classes, D], always float32; or nullptr
+  std::unique_ptr<PackedLinear> head;  // [classes, D], always float32; or nullptr
   int64_t bytes = 0;
 };
 

@@ -63,8 +63,8 @@ struct LinearArgs {
   int64_t tail_columns = 0;
 };
 
-// The feed-forward layer, in place: x = post_norm(x + fc2(gelu(fc1(pre_norm(x))))). The hidden activations exist for a few
-// rows at a time only.
+// The feed-forward layer, in place: x = post_norm(x + fc2(gelu(fc1(pre_norm(x))))). The hidden activations exist for a
+// few rows at a time only.
 struct MlpArgs {
   float* x = nullptr;  // [rows, D]
   int64_t rows = 0;

@@ -34,9 +34,9 @@ struct KernelNeeds {
   DataType compute_type = DataType::kFloat32;
 };
 
-// Every function returns an error only for a fault of the device or of the library below; arguments are the caller's duty
-// (violations abort). Pointers are in the backend's memory. Every output is written completely, and depends on its own row or
-// sequence alone: never on what else is in the batch, bit for bit.
+// Every function returns an error only for a fault of the device or of the library below; arguments are the caller's
+// duty (violations abort). Pointers are in the backend's memory. Every output is written completely, and depends on its
+// own row or sequence alone: never on what else is in the batch, bit for bit.
 struct Operations {
   std::string name;  // "reference", "avx512+amx": what the log says
 
@@ -58,8 +58,8 @@ struct Operations {
 // Plain loops with float64 sums: the truth that every other backend is tested against.
 const Operations& ReferenceOperations();
 
-// `isa`: "auto", "scalar", "avx2" or "avx512"; INVALID_ARGUMENT when unknown or when this machine lacks it. The first call
-// of a process also sets the instruction set of the matrix products, for good: a later call with another one gets
+// `isa`: "auto", "scalar", "avx2" or "avx512"; INVALID_ARGUMENT when unknown or when this machine lacks it. The first
+// call of a process also sets the instruction set of the matrix products, for good: a later call with another one gets
 // FAILED_PRECONDITION where that matters.
 absl::StatusOr<const Operations*> CpuOperations(const std::string& isa);
 

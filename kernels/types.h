@@ -14,17 +14,17 @@ constexpr int64_t DataTypeSize(DataType type) { return type == DataType::kFloat3
 // phi of docs/mathematics.md, section 2.
 enum class FeatureMap : uint8_t {
   kIdentity,
-  kEluPlusOne,          // elu(x) + 1
-  kNormalizedSilu,      // (silu(x) + 0.5) / its L2 norm over the head width
+  kEluPlusOne,      // elu(x) + 1
+  kNormalizedSilu,  // (silu(x) + 0.5) / its L2 norm over the head width
 };
 
 // The three equivalent forms of one mixer (section 1).
 enum class MixerForm : uint8_t { kAuto, kChunk, kRecurrent, kAttention };
 
 enum class PixelLayout : uint8_t {
-  kInterleavedUint8,   // [h, w, 3], 0..255, normalised by the kernel
-  kPlanarUint8,        // [3, h, w], 0..255, normalised by the kernel
-  kPlanarFloat32,      // [3, h, w], already normalised
+  kInterleavedUint8,  // [h, w, 3], 0..255, normalised by the kernel
+  kPlanarUint8,       // [3, h, w], 0..255, normalised by the kernel
+  kPlanarFloat32,     // [3, h, w], already normalised
 };
 
 // bfloat16 bits, rounded to nearest even; NaN stays NaN.

@@ -16,23 +16,24 @@ struct PatchImage {
   PixelLayout layout = PixelLayout::kInterleavedUint8;
   int64_t height = 0;  // pixels
   int64_t width = 0;
-  int64_t rows = 0;    // patches; rows * P <= height
+  int64_t rows = 0;  // patches; rows * P <= height
   int64_t columns = 0;
 };
 
-// Section 3, steps 1 and 2: tokens[0] = cls_token (+ position 0), tokens[1 + r * columns + c] = proj(patch(r, c)) + bias
+// Section 3, steps 1 and 2: tokens[0] = cls_token (+ position 0), tokens[1 + r * columns + c] = proj(patch(r, c)) +
+// bias
 // (+ position). The position grid is resized to rows x columns: bicubic, a = -0.75, half-pixel centres, clamped edges.
 struct PatchEmbedArgs {
   std::span<const PatchImage> images;
-  std::span<const int64_t> offsets;         // [n + 1]; offsets[i + 1] - offsets[i] = 1 + rows * columns of image i
-  int64_t patch_size = 0;                   // P
-  std::array<float, 3> mean = {0, 0, 0};    // of x / 255; uint8 layouts only
+  std::span<const int64_t> offsets;       // [n + 1]; offsets[i + 1] - offsets[i] = 1 + rows * columns of image i
+  int64_t patch_size = 0;                 // P
+  std::array<float, 3> mean = {0, 0, 0};  // of x / 255; uint8 layouts only
   std::array<float, 3> std = {1, 1, 1};
   const PackedLinear* projection = nullptr;  // [D, 3 P P]: channel, row, column
   const float* cls_token = nullptr;          // [D]
   const float* positions = nullptr;          // [1 + grid * grid, D], or nullptr
   int64_t grid = 0;
-  float* tokens = nullptr;                   // [tokens, D]
+  float* tokens = nullptr;  // [tokens, D]
 };
 
 enum class PoolKind : uint8_t { kMean, kFirst, kMax, kLast };

@@ -17,7 +17,8 @@ namespace {
 
 // Rows [first, first + rows) of the layer. T: compute type of the product; In, Out: of the arrays.
 template <typename T, typename In, typename Out>
-absl::Status LinearTile(const LinearArgs& args, const Matmul& matmul, TileScratch<T>& tile, int64_t first, int64_t rows) {
+absl::Status LinearTile(const LinearArgs& args, const Matmul& matmul, TileScratch<T>& tile, int64_t first,
+                        int64_t rows) {
   const int64_t inputs = matmul.inputs(), outputs = matmul.outputs(), body = outputs - args.tail_columns;
   const In* in = static_cast<const In*>(args.input) + first * inputs;
   for (int64_t r = 0; r < rows; ++r) {

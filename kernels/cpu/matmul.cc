@@ -60,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Create(const LinearPack& pack) {
     impl->weights = dnnl::memory(impl->description.weights_desc(), Engine());
     // [outputs, inputs] row-major is [inputs, outputs] with the strides of format ba.
     dnnl::memory plain({{pack.inputs, pack.outputs}, dnnl::memory::data_type::f32, Tag::ba}, Engine(),
-                             const_cast<float*>(pack.weight));
+                       const_cast<float*>(pack.weight));
     dnnl::stream stream(Engine());
     dnnl::reorder(plain, impl->weights).execute(stream, plain, impl->weights);
     stream.wait();

@@ -26,8 +26,8 @@ class Matmul : public PackedLinear {
   const float* bias() const;      // [outputs padded to 16 with 0], never null
   int64_t scratch_bytes() const;  // for Run, 64-byte aligned
 
-  // output[kRowTile, outputs] float32 = input[kRowTile, inputs] of compute_type() times the weights. All three buffers are
-  // the caller's.
+  // output[kRowTile, outputs] float32 = input[kRowTile, inputs] of compute_type() times the weights. All three buffers
+  // are the caller's.
   absl::Status Run(const void* input, float* output, void* scratch) const;
 
  private:
@@ -36,8 +36,8 @@ class Matmul : public PackedLinear {
   std::unique_ptr<Impl> impl_;
 };
 
-// Keeps oneDNN to at most this instruction set ("scalar": SSE4.1, its smallest; "avx2"; "avx512"; "auto": all). Only the
-// first call of a process, before any product, can do this: FAILED_PRECONDITION later.
+// Keeps oneDNN to at most this instruction set ("scalar": SSE4.1, its smallest; "avx2"; "avx512"; "auto": all). Only
+// the first call of a process, before any product, can do this: FAILED_PRECONDITION later.
 absl::Status LimitMatmulIsa(const char* isa);
 
 }  // namespace lion::cpu

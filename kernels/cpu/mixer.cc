@@ -38,9 +38,8 @@ absl::Status MixerOf(CpuContext& context, const MixerArgs& args) {
     const HeadView<T> head(args, sequence, head_index, args.orders[0]);
     ChunkScratch scratch(context.Reserve(thread, ChunkScratch::Bytes(head.length(), width)), head.length(), width);
     if (args.order_count == 1) {
-      Scan(args.form, head, width, scratch, [&](int64_t place, const float* y, float c) HWY_ATTR {
-        StoreOutput(args, y, c, head.Output(place));
-      });
+      Scan(args.form, head, width, scratch,
+           [&](int64_t place, const float* y, float c) HWY_ATTR { StoreOutput(args, y, c, head.Output(place)); });
       return;
     }
     Scan(args.form, head, width, scratch, [&](int64_t place, const float* y, float c) HWY_ATTR {
@@ -52,9 +51,8 @@ absl::Status MixerOf(CpuContext& context, const MixerArgs& args) {
     Scan(args.form, second, width, scratch, [&](int64_t place, const float* y, float c) HWY_ATTR {
       const int64_t token = second.Place(place);
       float* sum = scratch.all_y + token * padded;
-      ForEach(padded, [&](auto d, int64_t i) HWY_ATTR {
-        hn::StoreU(hn::Add(hn::LoadU(d, sum + i), hn::LoadU(d, y + i)), d, sum + i);
-      });
+      ForEach(padded, [&](auto d, int64_t i)
+                          HWY_ATTR { hn::StoreU(hn::Add(hn::LoadU(d, sum + i), hn::LoadU(d, y + i)), d, sum + i); });
       StoreOutput(args, sum, scratch.all_c[token] + c, second.Output(place));
     });
   });

@@ -27,8 +27,8 @@ inline HWY_NOINLINE void BlockScores(int64_t n, int64_t m, int64_t width, ChunkS
   AddGemm(n, columns, width, {s.q, padded, 1}, s.transposed, kBlock, s.scores, kBlock);
 }
 
-// The block form with blocks as long as the sequence, cut into tiles. Prefix sums of the log decays are float64, for they
-// run over the whole sequence.
+// The block form with blocks as long as the sequence, cut into tiles. Prefix sums of the log decays are float64, for
+// they run over the whole sequence.
 template <typename T, class Emit>
 inline HWY_NOINLINE void ScanAttention(const HeadView<T>& head, int64_t width, ChunkScratch& s, const Emit& emit) {
   const int64_t padded = Padded(width), length = head.length();
@@ -104,7 +104,8 @@ absl::Status SoftmaxAttentionOf(CpuContext& context, const SoftmaxAttentionArgs&
             hn::StoreU(hn::Mul(hn::LoadU(d, y), hn::Set(d, rescale)), d, y);
           });
           sum[r] = sum[r] * rescale + SumOver(m, [&](auto d, int64_t j) HWY_ATTR {
-                     const auto shifted = hn::Sub(hn::Mul(hn::LoadU(d, row + j), hn::Set(d, args.scale)), hn::Set(d, highest));
+                     const auto shifted =
+                         hn::Sub(hn::Mul(hn::LoadU(d, row + j), hn::Set(d, args.scale)), hn::Set(d, highest));
                      const auto weight = ExpKeepingNaN(d, shifted);
                      hn::StoreU(weight, d, row + j);
                      return weight;

@@ -44,9 +44,8 @@ struct BlockDecay {
     }
     float* const results[4] = {from_left, to_right, from_right, to_left};
     for (int i = 0; i < 4; ++i) {
-      ForEach(n, [&](auto d, int64_t r) HWY_ATTR {
-        hn::StoreU(ExpKeepingNaN(d, hn::LoadU(d, argument[i] + r)), d, results[i] + r);
-      });
+      ForEach(n, [&](auto d, int64_t r)
+                     HWY_ATTR { hn::StoreU(ExpKeepingNaN(d, hn::LoadU(d, argument[i] + r)), d, results[i] + r); });
     }
     whole = to_left[n - 1];
   }
@@ -66,8 +65,8 @@ inline HWY_NOINLINE void MaskScores(const BlockDecay& decay, int64_t n, float* s
   }
 }
 
-// state64 = decay * state64 + block and state32 = state64, for n elements. The running sums are float64: those of float32 lose
-// digits over tens of thousands of tokens.
+// state64 = decay * state64 + block and state32 = state64, for n elements. The running sums are float64: those of
+// float32 lose digits over tens of thousands of tokens.
 inline HWY_NOINLINE void AddToState(int64_t n, float decay, const float* block, double* state64, float* state32) {
   const hn::CappedTag<double, 8> d64;
   const hn::Rebind<float, decltype(d64)> d32;
@@ -153,10 +152,11 @@ struct ChunkScratch {
   }
 };
 
-// state = decay * state + sum over r of weight[r] k_r v_r^T, and z likewise; weight == nullptr: all 1. `state32` and `z32` get
-// copies in float32; `scaled` [kBlock, Padded(d)] and `block` [d + 1, Padded(d)] are scratch.
-inline HWY_NOINLINE void AdvanceState(int64_t n, int64_t width, const float* k, const float* v, const float* weight, float decay,
-                             float* scaled, float* block, RunningState& running, float* state32, float* z32) {
+// state = decay * state + sum over r of weight[r] k_r v_r^T, and z likewise; weight == nullptr: all 1. `state32` and
+// `z32` get copies in float32; `scaled` [kBlock, Padded(d)] and `block` [d + 1, Padded(d)] are scratch.
+inline HWY_NOINLINE void AdvanceState(int64_t n, int64_t width, const float* k, const float* v, const float* weight,
+                                      float decay, float* scaled, float* block, RunningState& running, float* state32,
+                                      float* z32) {
   const int64_t padded = Padded(width);
   float* const block_z = block + width * padded;
   std::fill_n(block, (width + 1) * padded, 0.0f);
@@ -175,7 +175,7 @@ inline HWY_NOINLINE void AdvanceState(int64_t n, int64_t width, const float* k, 
 
 // y_r += weight[r] q_r^T state, c_r += weight[r] q_r . z
 inline HWY_NOINLINE void ReadState(int64_t n, int64_t width, const float* q, const float* weight, const float* state,
-                          const float* z, float* scaled, float* y, float* c) {
+                                   const float* z, float* scaled, float* y, float* c) {
   const int64_t padded = Padded(width);
   for (int64_t r = 0; r < n; ++r) {
     const float w = weight == nullptr ? 1.0f : weight[r];
@@ -261,8 +261,7 @@ inline HWY_NOINLINE void ScanWithDecay(const HeadView<T>& head, int64_t width, C
     if (b + 1 < blocks) {
       ReadState(n, width, s.q, decay.from_right, s.right_state + b * width * padded, s.right_z + b * padded, s.scaled,
                 s.y, c);
-      AdvanceState(n, width, s.k, s.v, decay.to_right, decay.whole, s.scaled, s.block, s.running, s.state,
-                   s.z);
+      AdvanceState(n, width, s.k, s.v, decay.to_right, decay.whole, s.scaled, s.block, s.running, s.state, s.z);
     }
     for (int64_t r = 0; r < n; ++r) emit(first + r, s.y + r * padded, c[r]);
   }

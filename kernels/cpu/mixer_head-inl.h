@@ -39,9 +39,8 @@ inline HWY_NOINLINE void ApplyFeatureMap(FeatureMap map, int64_t width, float* x
       return hn::Mul(v, v);
     });
     const float scale = 1.0f / std::sqrt(squares);
-    ForEach(width, [&](auto d, int64_t i) HWY_ATTR {
-      hn::StoreU(hn::Mul(hn::LoadU(d, x + i), hn::Set(d, scale)), d, x + i);
-    });
+    ForEach(width,
+            [&](auto d, int64_t i) HWY_ATTR { hn::StoreU(hn::Mul(hn::LoadU(d, x + i), hn::Set(d, scale)), d, x + i); });
   }
   for (int64_t i = width; i < Padded(width); ++i) x[i] = 0;
 }
@@ -98,9 +97,8 @@ template <typename T>
 inline HWY_NOINLINE void StoreOutput(const MixerArgs& args, const float* y, float c, T* out) {
   const float weight = args.scale / static_cast<float>(args.order_count);
   const float factor = args.normalize ? weight / (weight * c + args.epsilon) : weight;
-  ForEach(args.head_width, [&](auto d, int64_t i) HWY_ATTR {
-    StoreF32(d, hn::Mul(hn::LoadU(d, y + i), hn::Set(d, factor)), out + i);
-  });
+  ForEach(args.head_width,
+          [&](auto d, int64_t i) HWY_ATTR { StoreF32(d, hn::Mul(hn::LoadU(d, y + i), hn::Set(d, factor)), out + i); });
 }
 
 }  // namespace lion::cpu::HWY_NAMESPACE

@@ -19,7 +19,7 @@ namespace lion::cpu::HWY_NAMESPACE {
 // One direction's step: S = lambda S + k v^T and z = lambda z + k; y += q^T (S - k v^T / 2), c += q . (z - k / 2). Sums
 // are float64.
 inline HWY_NOINLINE void RecurrentStep(int64_t width, double lambda, const float* q, const float* k, const float* v,
-                              RunningState& running, float* y, float* c) {
+                                       RunningState& running, float* y, float* c) {
   const hn::CappedTag<double, 8> d64;
   const hn::Rebind<float, decltype(d64)> d32;
   const int64_t padded = Padded(width), lanes = static_cast<int64_t>(hn::Lanes(d64));
@@ -46,14 +46,15 @@ inline HWY_NOINLINE void RecurrentStep(int64_t width, double lambda, const float
 // The steps of one block in one direction; y [n, Padded(d)] and c [n] are added to.
 template <typename T>
 inline HWY_NOINLINE void RecurrentBlock(const HeadView<T>& head, int64_t width, int64_t first, int64_t n, bool forward,
-                               const ChunkScratch& s, RunningState& running, float* c) {
+                                        const ChunkScratch& s, RunningState& running, float* c) {
   const int64_t padded = Padded(width);
   for (int64_t step = 0; step < n; ++step) {
     const int64_t r = forward ? step : n - 1 - step, neighbour = first + r + (forward ? -1 : 1);
     // At either end of the sequence the state is 0 and its decay does not matter.
     const bool end = neighbour < 0 || neighbour >= head.length();
     const double lambda = end || !head.decays() ? 1.0 : std::exp(static_cast<double>(head.LogDecay(neighbour)));
-    RecurrentStep(width, lambda, s.q + r * padded, s.k + r * padded, s.v + r * padded, running, s.y + r * padded, c + r);
+    RecurrentStep(width, lambda, s.q + r * padded, s.k + r * padded, s.v + r * padded, running, s.y + r * padded,
+                  c + r);
   }
 }
 
@@ -66,8 +67,8 @@ inline HWY_NOINLINE void RestoreState(int64_t width, const float* state, const f
   std::copy_n(z, Padded(width), running.z);
 }
 
-// The backward pass only saves its state before each block; the block's steps are taken again beside the forward ones, so
-// that no more than a block of outputs exists at a time.
+// The backward pass only saves its state before each block; the block's steps are taken again beside the forward ones,
+// so that no more than a block of outputs exists at a time.
 template <typename T, class Emit>
 inline HWY_NOINLINE void ScanRecurrent(const HeadView<T>& head, int64_t width, ChunkScratch& s, const Emit& emit) {
   const int64_t padded = Padded(width), length = head.length(), blocks = (length + kBlock - 1) / kBlock;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "hwy/targets.h"
@@ -36,6 +37,8 @@ absl::StatusOr<std::unique_ptr<KernelContext>> MakeContext(const ContextOptions&
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no memory for the scratch of sequences of ", options.max_tokens, " tokens"));
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(absl::StrCat("cannot start ", options.threads, " threads: ", error.what()));
   }
 }
 
@@ -114,10 +117,10 @@ absl::StatusOr<const Operations*> CpuOperations(const std::string& isa) {
         absl::StrCat("this processor has no ", isa, "; the best it has is ", cpu::BestName()));
   }
   if (absl::Status status = cpu::LimitMatmulIsa(isa.c_str()); !status.ok()) return status;
-  auto table = std::make_unique<Operations>(
-      isa == "scalar" ? cpu::ScalarTable()
-                      : cpu::VectorTable(isa == "avx2" ? cpu::kUpToAvx2 : cpu::kUpToAvx3,
-                                         isa == "auto" ? cpu::BestName() : isa));
+  auto table =
+      std::make_unique<Operations>(isa == "scalar" ? cpu::ScalarTable()
+                                                   : cpu::VectorTable(isa == "avx2" ? cpu::kUpToAvx2 : cpu::kUpToAvx3,
+                                                                      isa == "auto" ? cpu::BestName() : isa));
   return tables->emplace(isa, std::move(table)).first->second.get();
 }
 

@@ -41,8 +41,8 @@ struct TileScratch {
     return matmul.Run(input, output, scratch);
   }
 
-  T* input;        // [kRowTile, inputs]
-  float* output;   // [kRowTile, outputs]
+  T* input;       // [kRowTile, inputs]
+  float* output;  // [kRowTile, outputs]
   std::byte* scratch;
 };
 

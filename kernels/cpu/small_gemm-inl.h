@@ -60,8 +60,8 @@ HWY_INLINE void GemmRows(int64_t columns, int64_t depth, const Strided& a, const
 
 // C [rows, columns] += A [rows, depth] B [depth, columns]. `columns` is a multiple of kPad; b_row and c_row are the
 // distances of rows.
-inline HWY_NOINLINE void AddGemm(int64_t rows, int64_t columns, int64_t depth, Strided a, const float* b, int64_t b_row, float* c,
-                        int64_t c_row) {
+inline HWY_NOINLINE void AddGemm(int64_t rows, int64_t columns, int64_t depth, Strided a, const float* b, int64_t b_row,
+                                 float* c, int64_t c_row) {
   constexpr int kRows = HWY_MAX_BYTES >= 64 ? 6 : 4;
   int64_t i = 0;
   for (; i + kRows <= rows; i += kRows) {

@@ -12,12 +12,13 @@
 namespace lion::cpu {
 
 // Runs the tasks of a loop on the calling thread and threads - 1 others. Between loops the others spin for some tens of
-// microseconds (the next loop of a forward pass comes sooner than the kernel could wake them), then sleep: an idle engine
-// costs nothing. Each of them keeps oneDNN to one OpenMP thread.
+// microseconds (the next loop of a forward pass comes sooner than the kernel could wake them), then sleep: an idle
+// engine costs nothing. Each of them keeps oneDNN to one OpenMP thread.
 //
 // Thread-compatible: ParallelFor is called by one thread at a time, never from inside a task.
 class ThreadPool {
  public:
+  // Throws std::system_error when the system has no more threads to give.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -29,7 +30,8 @@ class ThreadPool {
   // thread is in [0, threads()) and no two tasks run at once with the same one. `body` must not throw.
   template <typename Body>
   void ParallelFor(int64_t count, const Body& body) {
-    Run(count, [](const void* object, int64_t task, int thread) { (*static_cast<const Body*>(object))(task, thread); },
+    Run(
+        count, [](const void* object, int64_t task, int thread) { (*static_cast<const Body*>(object))(task, thread); },
         &body);
   }
 
@@ -37,6 +39,7 @@ class ThreadPool {
   using Call = void (*)(const void* body, int64_t task, int thread);
 
   void Run(int64_t count, Call call, const void* body);
+  void Stop();
   void WorkOn(uint64_t loop, int thread);
   void WorkerMain(int thread);
 

@@ -90,11 +90,14 @@ HWY_INLINE void ConvertRow(const In* in, int64_t n, Out* out) {
 // out = norm(in); out may be in.
 template <typename Out>
 inline HWY_NOINLINE void NormRow(const float* in, int64_t n, const NormParameters& norm, Out* out) {
-  const float mean = SumOver(n, [&](auto d, int64_t i) HWY_ATTR { return hn::LoadU(d, in + i); }) / static_cast<float>(n);
-  const float variance = SumOver(n, [&](auto d, int64_t i) HWY_ATTR {
-                           const auto centred = hn::Sub(hn::LoadU(d, in + i), hn::Set(d, mean));
-                           return hn::Mul(centred, centred);
-                         }) / static_cast<float>(n);
+  const float mean =
+      SumOver(n, [&](auto d, int64_t i) HWY_ATTR { return hn::LoadU(d, in + i); }) / static_cast<float>(n);
+  const float variance = SumOver(n,
+                                 [&](auto d, int64_t i) HWY_ATTR {
+                                   const auto centred = hn::Sub(hn::LoadU(d, in + i), hn::Set(d, mean));
+                                   return hn::Mul(centred, centred);
+                                 }) /
+                         static_cast<float>(n);
   const float scale = 1.0f / std::sqrt(variance + norm.epsilon);
   ForEach(n, [&](auto d, int64_t i) HWY_ATTR {
     const auto unit = hn::Mul(hn::Sub(hn::LoadU(d, in + i), hn::Set(d, mean)), hn::Set(d, scale));
@@ -102,14 +105,14 @@ inline HWY_NOINLINE void NormRow(const float* in, int64_t n, const NormParameter
   });
 }
 
-// x / 2 (1 + erf(x / sqrt(2))). erf(u) = u P(2 u^2 / 3.92^2 - 1) for |u| < 3.92, a least-squares fit of our own on Chebyshev
-// nodes: within 3e-7 of erf in float32; +-1 beyond, where erf is nearer to that than float32 can say.
+// x / 2 (1 + erf(x / sqrt(2))). erf(u) = u P(2 u^2 / 3.92^2 - 1) for |u| < 3.92, a least-squares fit of our own on
+// Chebyshev nodes: within 3e-7 of erf in float32; +-1 beyond, where erf is nearer to that than float32 can say.
 template <class D>
 HWY_INLINE V<D> Gelu(D d, V<D> x) {
-  static constexpr float kP[15] = {0.36073684692382812f,   -0.18010902404785156f,  0.13408163189888f,
-                                   -0.1091625913977623f,   0.09064999967813492f,   -0.07422103732824326f,
-                                   0.05804057791829109f,   -0.042374953627586365f, 0.03081999160349369f,
-                                   -0.02284623682498932f,  0.01240625325590372f,   -0.0035915325861424208f,
+  static constexpr float kP[15] = {0.36073684692382812f,   -0.18010902404785156f,   0.13408163189888f,
+                                   -0.1091625913977623f,   0.09064999967813492f,    -0.07422103732824326f,
+                                   0.05804057791829109f,   -0.042374953627586365f,  0.03081999160349369f,
+                                   -0.02284623682498932f,  0.01240625325590372f,    -0.0035915325861424208f,
                                    0.0033466473687440157f, -0.0043327296152710915f, 0.001658222172409296f};
   constexpr float kLimit = 3.92f;
   const auto u = hn::Mul(x, hn::Set(d, 0.70710678118654752f));
@@ -122,8 +125,8 @@ HWY_INLINE V<D> Gelu(D d, V<D> x) {
   return hn::Mul(hn::Mul(x, hn::Set(d, 0.5f)), hn::Add(one, erf));
 }
 
-// A fault must not vanish: Highway's functions turn NaN into numbers. Nor is its exp defined for arguments far above 88, where
-// float32 overflows: exp(88) stands for all larger.
+// A fault must not vanish: Highway's functions turn NaN into numbers. Nor is its exp defined for arguments far above
+// 88, where float32 overflows: exp(88) stands for all larger.
 template <class D>
 HWY_INLINE V<D> KeepNaN(V<D> argument, V<D> result) {
   return hn::IfThenElse(hn::IsNaN(argument), argument, result);

@@ -215,8 +215,10 @@ absl::Status Pool(KernelContext& kernel_context, const PoolArgs& args) {
     for (int64_t first = begin + kPoolSegment; first < end; first += kPoolSegment) {
       const double* next = sums + ++segment * width;
       for (int64_t n = 0; n < width; ++n) {
-        if (args.kind != PoolKind::kMax) total[n] += next[n];
-        else total[n] = total[n] >= next[n] || std::isnan(total[n]) ? total[n] : next[n];
+        if (args.kind != PoolKind::kMax)
+          total[n] += next[n];
+        else
+          total[n] = total[n] >= next[n] || std::isnan(total[n]) ? total[n] : next[n];
       }
     }
     ++segment;

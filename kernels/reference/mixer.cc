@@ -53,8 +53,8 @@ double Dot(const double* a, const double* b, int64_t n) {
   return sum;
 }
 
-// Unnormalised y [L, d] and c [L] of one order are added to the arrays given, times `weight`. place[i] is the token at the
-// i-th place of the scan, decay[i] its log lambda.
+// Unnormalised y [L, d] and c [L] of one order are added to the arrays given, times `weight`. place[i] is the token at
+// the i-th place of the scan, decay[i] its log lambda.
 void AttentionForm(const Head& head, const std::vector<int64_t>& place, const std::vector<double>& decay, double weight,
                    std::vector<double>& y, std::vector<double>& c) {
   const int64_t length = head.length, width = head.width;
@@ -115,8 +115,7 @@ absl::Status Mixer(KernelContext&, const MixerArgs& args) {
   for (size_t s = 0; s + 1 < args.offsets.size(); ++s) {
     const int64_t begin = args.offsets[s], length = args.offsets[s + 1] - begin;
     for (int64_t h = 0; h < heads; ++h) {
-      const Head head =
-          LoadHead(args.qkv, args.type, begin, begin + length, heads, width, h, args.feature_map);
+      const Head head = LoadHead(args.qkv, args.type, begin, begin + length, heads, width, h, args.feature_map);
       std::vector<double> y(length * width, 0.0), c(length, 0.0);
       for (int o = 0; o < args.order_count; ++o) {
         const MixerOrder& order = args.orders[o];
@@ -149,8 +148,7 @@ absl::Status SoftmaxAttention(KernelContext&, const SoftmaxAttentionArgs& args) 
   for (size_t s = 0; s + 1 < args.offsets.size(); ++s) {
     const int64_t begin = args.offsets[s], length = args.offsets[s + 1] - begin;
     for (int64_t h = 0; h < heads; ++h) {
-      const Head head =
-          LoadHead(args.qkv, args.type, begin, begin + length, heads, width, h, FeatureMap::kIdentity);
+      const Head head = LoadHead(args.qkv, args.type, begin, begin + length, heads, width, h, FeatureMap::kIdentity);
       for (int64_t i = 0; i < length; ++i) {
         std::vector<double> score(length);
         double peak = -HUGE_VAL, sum = 0;

@@ -12,8 +12,7 @@ namespace {
 double Pixel(const PatchEmbedArgs& args, const PatchImage& image, int64_t channel, int64_t row, int64_t column) {
   const int64_t planar = (channel * image.height + row) * image.width + column;
   if (image.layout == PixelLayout::kPlanarFloat32) return static_cast<const float*>(image.pixels)[planar];
-  const int64_t index =
-      image.layout == PixelLayout::kPlanarUint8 ? planar : (row * image.width + column) * 3 + channel;
+  const int64_t index = image.layout == PixelLayout::kPlanarUint8 ? planar : (row * image.width + column) * 3 + channel;
   // float32 in this order: the training recipe's own arithmetic.
   const float value = static_cast<float>(static_cast<const uint8_t*>(image.pixels)[index]) / 255.0f;
   return (value - args.mean[channel]) / args.std[channel];
@@ -29,14 +28,16 @@ double Cubic(double x) {
 }
 
 // Position embedding `n` of the patch (row, column) of an image of rows x columns patches.
-double Position(const PatchEmbedArgs& args, const PatchImage& image, int64_t row, int64_t column, int64_t n, int64_t width) {
+double Position(const PatchEmbedArgs& args, const PatchImage& image, int64_t row, int64_t column, int64_t n,
+                int64_t width) {
   const double y = (row + 0.5) * args.grid / image.rows - 0.5;
   const double x = (column + 0.5) * args.grid / image.columns - 0.5;
   const int64_t top = static_cast<int64_t>(std::floor(y)), left = static_cast<int64_t>(std::floor(x));
   double sum = 0;
   for (int64_t i = top - 1; i <= top + 2; ++i) {
     for (int64_t j = left - 1; j <= left + 2; ++j) {
-      const int64_t cell = std::clamp<int64_t>(i, 0, args.grid - 1) * args.grid + std::clamp<int64_t>(j, 0, args.grid - 1);
+      const int64_t cell =
+          std::clamp<int64_t>(i, 0, args.grid - 1) * args.grid + std::clamp<int64_t>(j, 0, args.grid - 1);
       sum += Cubic(y - i) * Cubic(x - j) * args.positions[(1 + cell) * width + n];
     }
   }
@@ -85,8 +86,10 @@ absl::Status Pool(KernelContext&, const PoolArgs& args) {
       NormRow(row, args.norm);
       for (int64_t n = 0; n < args.width; ++n) {
         // A NaN must come through the maximum.
-        if (args.kind != PoolKind::kMax) pooled[n] += row[n] / static_cast<double>(last - first);
-        else if (!std::isnan(pooled[n]) && !(row[n] <= pooled[n])) pooled[n] = row[n];
+        if (args.kind != PoolKind::kMax)
+          pooled[n] += row[n] / static_cast<double>(last - first);
+        else if (!std::isnan(pooled[n]) && !(row[n] <= pooled[n]))
+          pooled[n] = row[n];
       }
     }
     for (int64_t n = 0; n < args.width; ++n) args.output[s * args.width + n] = static_cast<float>(pooled[n]);

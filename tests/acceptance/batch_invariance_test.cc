@@ -1,6 +1,6 @@
-// An answer does not depend on what it was batched with: images of mixed sizes from many clients at once, each compared with
-// the same image sent alone. LION_INVARIANCE_IMAGES (default 100), LION_INVARIANCE_CLIENTS (32) and LION_INVARIANCE_MODEL
-// change the size of the run: scripts/acceptance/batch_invariance.sh does.
+// An answer does not depend on what it was batched with: images of mixed sizes from many clients at once, each compared
+// with the same image sent alone. LION_INVARIANCE_IMAGES (default 100), LION_INVARIANCE_CLIENTS (32) and
+// LION_INVARIANCE_MODEL change the size of the run: scripts/acceptance/batch_invariance.sh does.
 
 #include <gtest/gtest.h>
 

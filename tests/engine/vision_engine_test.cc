@@ -21,10 +21,12 @@ namespace {
 
 using testing::Near;
 
-const char* const kCases[] = {"decay_long",        "decay_normal", "decay_s",         "lit_normal",
-                              "lit_s",             "plain_state_dict_headless",       "selective_long",
-                              "selective_normal",  "selective_s",  "selective_s_pos_cls", "softmax_vit",
-                              "tiny_from_args_only"};
+const char* const kCases[] = {"decay_long",     "decay_normal",
+                              "decay_s",        "lit_normal",
+                              "lit_s",          "plain_state_dict_headless",
+                              "selective_long", "selective_normal",
+                              "selective_s",    "selective_s_pos_cls",
+                              "softmax_vit",    "tiny_from_args_only"};
 
 // Bounds of docs/mathematics.md, section 6.
 double Bound(ComputeType type) { return type == ComputeType::kFloat32 ? 2e-5 : 2e-2; }
@@ -114,7 +116,8 @@ void ExpectGolden(const std::string& name, const EngineOptions& options, const s
   const std::vector<Result> rows = RunBatch(**engine, inputs.requests);
   for (size_t n = 0; n < rows.size(); ++n) {
     EXPECT_TRUE(Near(rows[n].embedding, inputs.Want("tokens", n), bound)) << name << "." << n << " " << what;
-    EXPECT_EQ(rows[n].rows, (*engine)->CountTokens(inputs.requests[n].image.height, inputs.requests[n].image.width).value());
+    EXPECT_EQ(rows[n].rows,
+              (*engine)->CountTokens(inputs.requests[n].image.height, inputs.requests[n].image.width).value());
   }
 }
 
@@ -242,7 +245,6 @@ TEST(VisionEngine, PoolingsFollowFromTheRows) {
   EXPECT_TRUE(Near(results[4].embedding, std::vector<float>(rows.end() - width, rows.end()), 1e-7));
 }
 
-
 TEST(VisionEngine, ANonFiniteInputFailsAloneAndOthersAreUntouched) {
   std::mt19937 random(4);
   auto engine = Make(Load("selective_s_pos_cls"), {}).value();
@@ -271,8 +273,9 @@ TEST(VisionEngine, ANaNWeightAnywhereNeverLeavesAsANumber) {
   std::mt19937 random(5);
   RandomImages images(random, 1, 40, 60);
   images.requests[0].embedding = images.requests[0].logits = true;
-  for (TensorView* view : {&block.qkv.weight, &block.gate.weight, &block.gate2.bias, &block.proj.bias, &block.fc1.weight,
-                           &block.norm2.weight, &model.vision.patch.weight, &model.vision.cls_token}) {
+  for (TensorView* view :
+       {&block.qkv.weight, &block.gate.weight, &block.gate2.bias, &block.proj.bias, &block.fc1.weight,
+        &block.norm2.weight, &model.vision.patch.weight, &model.vision.cls_token}) {
     const TensorView before = *view;
     std::vector<float> values = ToFloat32(before);
     values[values.size() / 2] = std::nanf("");

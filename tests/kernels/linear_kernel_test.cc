@@ -160,7 +160,8 @@ TEST(LinearKernel, ARowDoesNotFeelItsBatch) {
     const auto first = Pack(cpu, fc1, compute), second = Pack(cpu, fc2, compute);
     const auto run = [&](std::vector<float> x, int threads) {
       const auto context = testing::MakeContext(cpu, threads);
-      MlpArgs args{.x = x.data(), .rows = static_cast<int64_t>(x.size()) / width, .fc1 = first.get(), .fc2 = second.get()};
+      MlpArgs args{
+          .x = x.data(), .rows = static_cast<int64_t>(x.size()) / width, .fc1 = first.get(), .fc2 = second.get()};
       args.pre_norm = norm.parameters();
       EXPECT_TRUE(cpu.mlp(*context, args).ok());
       return x;

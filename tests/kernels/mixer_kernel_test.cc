@@ -29,10 +29,10 @@ struct Case {
   std::vector<int64_t> offsets;
   int64_t heads = 2;
   int64_t head_width = 16;
-  std::vector<float> qkv;                // [tokens, 3, H, d]
-  std::vector<float> log_decay[2];       // [tokens, H], [H] with a constant decay, or empty
+  std::vector<float> qkv;           // [tokens, 3, H, d]
+  std::vector<float> log_decay[2];  // [tokens, H], [H] with a constant decay, or empty
   bool constant_decay = false;
-  std::vector<int32_t> permutation[2];   // or empty
+  std::vector<int32_t> permutation[2];  // or empty
   FeatureMap feature_map = FeatureMap::kNormalizedSilu;
   int orders = 1;
   bool normalize = true;
@@ -171,8 +171,10 @@ TEST(MixerKernel, FormsAgreeWithTheReferenceOnAwkwardShapes) {
           const bool normalize = map != FeatureMap::kIdentity;
           if (width > 16 && map == FeatureMap::kEluPlusOne) continue;
           const Case c = MakeCase(random, {1, 2, 15, 63, 1, 64, 65, 130}, width, decay, orders, map, normalize);
-          const std::vector<float> want = RunMixer(ReferenceOperations(), c, MixerForm::kAttention, DataType::kFloat32, 1);
-          EXPECT_TRUE(Near(RunMixer(ReferenceOperations(), c, MixerForm::kRecurrent, DataType::kFloat32, 1), want, 1e-6));
+          const std::vector<float> want =
+              RunMixer(ReferenceOperations(), c, MixerForm::kAttention, DataType::kFloat32, 1);
+          EXPECT_TRUE(
+              Near(RunMixer(ReferenceOperations(), c, MixerForm::kRecurrent, DataType::kFloat32, 1), want, 1e-6));
           for (const MixerForm form : kForms) {
             EXPECT_TRUE(Near(RunMixer(cpu, c, form, DataType::kFloat32, 2), want, testing::kFloat32Bound))
                 << "d=" << width << " decay=" << static_cast<int>(decay) << " orders=" << orders
@@ -239,7 +241,8 @@ TEST(MixerKernel, ASequenceDoesNotFeelItsBatch) {
   std::mt19937 random(4);
   for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
     for (const MixerForm form : kForms) {
-      const Case batch = MakeCase(random, {130, 1, 77, 300}, 12, Decay::kPerToken, 2, FeatureMap::kNormalizedSilu, true);
+      const Case batch =
+          MakeCase(random, {130, 1, 77, 300}, 12, Decay::kPerToken, 2, FeatureMap::kNormalizedSilu, true);
       const std::vector<float> together = RunMixer(cpu, batch, form, type, 2);
       for (size_t s = 0; s + 1 < batch.offsets.size(); ++s) {
         const int64_t begin = batch.offsets[s], end = batch.offsets[s + 1], row = batch.heads * batch.head_width;
@@ -310,7 +313,8 @@ TEST(MixerKernel, LogDecayIsExactAtSaturatedLogits) {
       const auto context = testing::MakeContext(kernels, 1);
       std::vector<float> values = logits;
       const std::vector<int64_t> none;
-      EXPECT_TRUE(kernels.log_decay(*context, {kind, values.data(), static_cast<int64_t>(values.size()), 1, none}).ok());
+      EXPECT_TRUE(
+          kernels.log_decay(*context, {kind, values.data(), static_cast<int64_t>(values.size()), 1, none}).ok());
       return values;
     };
     const std::vector<float> got = run(cpu), want = run(ReferenceOperations());

@@ -14,17 +14,17 @@
 
 namespace lion::testing {
 
-// Of the instruction set in LION_TEST_ISA ("auto" when unset). nullptr, with a note on stdout, when this machine lacks it:
-// the test then skips itself.
+// Of the instruction set in LION_TEST_ISA ("auto" when unset). nullptr, with a note on stdout, when this machine lacks
+// it: the test then skips itself.
 const Operations* CpuKernels();
 
-#define LION_CPU_KERNELS_OR_SKIP(name)                           \
+#define LION_CPU_KERNELS_OR_SKIP(name)                            \
   const Operations* const name##_or_null = testing::CpuKernels(); \
-  if (name##_or_null == nullptr) GTEST_SKIP();                   \
+  if (name##_or_null == nullptr) GTEST_SKIP();                    \
   const Operations& name = *name##_or_null
 
-// Relative L2 bounds against float64, and why. float32: the mixer's sums of some hundred products, each rounded to 6e-8,
-// stay under 1e-6; 1e-5 is the design's bound. bfloat16: inputs and outputs rounded to 2^-9 each.
+// Relative L2 bounds against float64, and why. float32: the mixer's sums of some hundred products, each rounded to
+// 6e-8, stay under 1e-6; 1e-5 is the design's bound. bfloat16: inputs and outputs rounded to 2^-9 each.
 inline constexpr double kFloat32Bound = 1e-5;
 inline constexpr double kBFloat16Bound = 2e-2;
 

@@ -82,7 +82,8 @@ TEST(VisionKernel, PoolsEqualTheReference) {
       const auto run = [&](const Operations& kernels) {
         const auto context = testing::MakeContext(kernels, 2);
         Buffer output(DataType::kFloat32, (static_cast<int64_t>(offsets.size()) - 1) * width);
-        PoolArgs args{.x = x.data(), .offsets = offsets, .width = width, .norm = {}, .kind = kind, .output = output.floats()};
+        PoolArgs args{
+            .x = x.data(), .offsets = offsets, .width = width, .norm = {}, .kind = kind, .output = output.floats()};
         if (norm) args.norm = {gamma.data(), beta.data(), 1e-6f};
         EXPECT_TRUE(kernels.pool(*context, args).ok());
         EXPECT_TRUE(output.guards_intact());
