@@ -66,7 +66,7 @@ class InferenceReactor final : public grpc::ServerUnaryReactor {
                    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request, grpc::ByteBuffer* response)
       : clock_(clock), context_(context), response_(response), arrival_ns_(clock->NowNs()) {
     // gRPC holds back Finish, and with it OnDone, until the handler has returned this reactor.
-    if (absl::Status status = Start(registry, memory, request); !status.ok()) Finish(FinalStatus(status, context_));
+    if (absl::Status status = Start(registry, memory, request); !status.ok()) Fail(status);
   }
 
   void OnCancel() override { abandoned_->store(true, std::memory_order_relaxed); }
@@ -109,6 +109,13 @@ class InferenceReactor final : public grpc::ServerUnaryReactor {
     absl::Status status = reply.status;
     if (status.ok()) status = FillResponse(std::move(reply));
     if (status.ok()) return Finish(grpc::Status::OK);
+    Fail(status);
+  }
+
+  // What the call held is free before its caller knows, so that the next one finds the room.
+  void Fail(const absl::Status& status) {
+    Request().Swap(&request_);
+    charge_ = ByteAccount::Charge();
     Finish(FinalStatus(status, context_));
   }
 

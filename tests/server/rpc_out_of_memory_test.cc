@@ -17,15 +17,31 @@ std::atomic<int> refused = 0;
 thread_local bool is_test = false;  // gets all it asks for
 }  // namespace
 
+namespace {
 // Not inlined: gcc would see malloc meet delete.
-__attribute__((noinline)) void* operator new(size_t bytes) {
+__attribute__((noinline)) void* Allocate(size_t bytes) noexcept {
   void* memory = bytes > largest_bytes && !is_test ? nullptr : std::malloc(bytes);
-  if (memory != nullptr) return memory;
-  ++refused;
-  throw std::bad_alloc();
+  if (memory == nullptr) ++refused;
+  return memory;
 }
-__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
-__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+__attribute__((noinline)) void* AllocateOrThrow(size_t bytes) {
+  void* memory = Allocate(bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+__attribute__((noinline)) void Free(void* memory) noexcept { std::free(memory); }
+}  // namespace
+
+void* operator new(size_t bytes) { return AllocateOrThrow(bytes); }
+void* operator new[](size_t bytes) { return AllocateOrThrow(bytes); }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return Allocate(bytes); }
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return Allocate(bytes); }
+void operator delete(void* memory) noexcept { Free(memory); }
+void operator delete[](void* memory) noexcept { Free(memory); }
+void operator delete(void* memory, size_t) noexcept { Free(memory); }
+void operator delete[](void* memory, size_t) noexcept { Free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { Free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { Free(memory); }
 
 namespace lion {
 namespace {
