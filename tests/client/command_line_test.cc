@@ -278,8 +278,8 @@ TEST_F(CommandLineTest, NoServerIsSaidPlainly) {
 }
 
 TEST_F(CommandLineTest, TheFlagOutranksTheEnvironment) {
-  const Outcome outcome = Run("health --server localhost:1");
-  EXPECT_THAT(outcome.err, HasSubstr("cannot connect to localhost:1"));
+  const Outcome outcome = Run("health --server 127.0.0.1:1");
+  EXPECT_THAT(outcome.err, HasSubstr("cannot connect to 127.0.0.1:1"));
 }
 
 TEST_F(CommandLineTest, ATimeoutIsKept) {

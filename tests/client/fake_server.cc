@@ -64,12 +64,12 @@ FakeServer::FakeServer(FakeHandlers* handlers, int port) : services_(std::make_u
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(-1);
   builder.SetMaxSendMessageSize(-1);
-  builder.AddListeningPort("localhost:" + std::to_string(port), grpc::InsecureServerCredentials(), &port_);
+  builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(), &port_);
   builder.RegisterService(&services_->lion);
   builder.RegisterService(&services_->health);
   services_->server = builder.BuildAndStart();
   if (services_->server == nullptr || port_ == 0) {
-    std::fprintf(stderr, "the fake server cannot listen on localhost:%d\n", port);
+    std::fprintf(stderr, "the fake server cannot listen on 127.0.0.1:%d\n", port);
     std::abort();
   }
 }
