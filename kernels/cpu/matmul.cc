@@ -102,11 +102,10 @@ absl::Status LimitMatmulIsa(const char* isa) {
         absl::StrCat("this process already uses the instruction set '", *limit, "', asked for '", isa, "'"));
   }
   const std::string name = isa;
-  const dnnl::cpu_isa max = name == "scalar"   ? dnnl::cpu_isa::sse41
-                            : name == "avx2"   ? dnnl::cpu_isa::avx2
-                            : name == "avx512" ? dnnl::cpu_isa::avx512_core_bf16
-                                               : dnnl::cpu_isa::all;
-  const dnnl::status status = name == "auto" ? dnnl::status::success : dnnl::set_max_cpu_isa(max);
+  dnnl::status status = dnnl::status::success;
+  if (name == "scalar") status = dnnl::set_max_cpu_isa(dnnl::cpu_isa::sse41);
+  if (name == "avx2") status = dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2);
+  if (name == "avx512") status = dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16);
   if (status != dnnl::status::success) {
     return absl::FailedPreconditionError(absl::StrCat("oneDNN cannot be limited to '", isa, "' any more"));
   }
