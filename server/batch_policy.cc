@@ -7,7 +7,6 @@
 namespace lion {
 
 absl::Status BatchLimits::Validate() const {
-  // The largest values whose sums of nanoseconds cannot overflow in RunsBefore.
   constexpr int64_t kMaxSpanNs = int64_t{3600} * 1'000'000'000;
   if (max_tokens < 1)
     return absl::InvalidArgumentError(absl::StrCat("max batch tokens: got ", max_tokens, ", want >= 1"));
@@ -16,8 +15,11 @@ absl::Status BatchLimits::Validate() const {
   if (max_wait_ns < 0 || max_wait_ns > kMaxSpanNs) {
     return absl::InvalidArgumentError(absl::StrCat("max wait: got ", max_wait_ns, " ns, want 0 to one hour"));
   }
-  if (priority_step_ns < 0 || priority_step_ns > kMaxSpanNs) {
-    return absl::InvalidArgumentError(absl::StrCat("priority step: got ", priority_step_ns, " ns, want 0 to one hour"));
+  // Far from where sums of it could overflow.
+  constexpr int64_t kMaxStepTokens = int64_t{1} << 48;
+  if (priority_step_tokens < 0 || priority_step_tokens > kMaxStepTokens) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("priority step: got ", priority_step_tokens, " tokens, want 0 to ", kMaxStepTokens));
   }
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "server/clock.h"
+#include "server/fair_order.h"
 
 namespace lion {
 
@@ -23,9 +24,10 @@ struct BatchLimits {
   // How long an idle device waits for a fuller batch, from the oldest task's arrival. 0: it never waits, batches form
   // while it is busy.
   int64_t max_wait_ns = 0;
-  // The head start one level of priority is worth: a task runs as if it had arrived priority * this earlier. So nothing
-  // starves: after 9 * this no later arrival can overtake.
-  int64_t priority_step_ns = 1'000'000'000;
+  // The head start, in tokens, that one level of priority is worth (see FairOrder). Too small: urgent tasks wait behind
+  // large ones of lower priority; too large: what is not urgent waits the longer for a caller who sends a lot of what
+  // is.
+  int64_t priority_step_tokens = 4 * 8192;
 
   absl::Status Validate() const;
 };
@@ -33,16 +35,14 @@ struct BatchLimits {
 // What the policy knows of a waiting task.
 struct QueuedTask {
   int64_t tokens = 0;
-  int priority = 0;  // 0..kMaxPriority
+  FairOrder::Place place;
   int64_t arrival_ns = 0;
   int64_t deadline_ns = kNever;                  // at this time it is too late
   const std::atomic<bool>* cancelled = nullptr;  // null: cannot be
 };
 
-// True when `a` runs before `b`. FIFO within a priority as long as the queue's sort is stable.
-inline bool RunsBefore(const QueuedTask& a, const QueuedTask& b, const BatchLimits& limits) {
-  return a.arrival_ns - a.priority * limits.priority_step_ns < b.arrival_ns - b.priority * limits.priority_step_ns;
-}
+// True when `a` runs before `b`. FIFO between equals as long as the queue's sort is stable.
+inline bool RunsBefore(const QueuedTask& a, const QueuedTask& b) { return a.place.order < b.place.order; }
 
 enum class Verdict : uint8_t { kWaits, kRuns, kExpired, kCancelled };
 

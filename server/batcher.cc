@@ -31,7 +31,12 @@ absl::StatusOr<std::unique_ptr<Batcher>> Batcher::Create(const BatcherOptions& o
 }
 
 Batcher::Batcher(const BatcherOptions& options, Clock* clock, FairBudget* device_turn, RunFunction run)
-    : options_(options), clock_(clock), device_turn_(device_turn), run_(std::move(run)), thread_([this] { Loop(); }) {
+    : options_(options),
+      clock_(clock),
+      device_turn_(device_turn),
+      run_(std::move(run)),
+      fair_order_(options.limits.priority_step_tokens),
+      thread_([this] { Loop(); }) {
   pthread_setname_np(thread_.native_handle(), "lion-batcher");
 }
 
@@ -93,14 +98,13 @@ void Batcher::Submit(std::vector<Entry> entries) {
   for (Entry& entry : entries) {
     // The room passes from the reservation to the queue's own account.
     entry.reservation.batcher_ = nullptr;
+    const int priority = std::clamp(entry.priority, 0, kMaxPriority);
     const QueuedTask queued = {.tokens = entry.reservation.tokens_,
-                               .priority = std::clamp(entry.priority, 0, kMaxPriority),
+                               .place = fair_order_.Enter(entry.caller, entry.reservation.tokens_, priority),
                                .arrival_ns = now_ns,
                                .deadline_ns = entry.deadline_ns,
                                .cancelled = entry.cancelled};
-    const auto place = std::upper_bound(
-        queue_.begin(), queue_.end(), queued,
-        [this](const QueuedTask& a, const QueuedTask& b) { return RunsBefore(a, b, options_.limits); });
+    const auto place = std::upper_bound(queue_.begin(), queue_.end(), queued, RunsBefore);
     tasks_.insert(tasks_.begin() + (place - queue_.begin()), std::move(entry.task));
     queue_.insert(place, queued);
   }
@@ -150,6 +154,11 @@ void Batcher::Apply(const BatchPlan& plan, Batch* batch, std::vector<Dropped>* d
       continue;
     }
     ReleaseLocked(queue_[i].tokens);
+    if (plan.verdicts[i] == Verdict::kRuns) {
+      fair_order_.Serve(queue_[i].place);
+    } else {
+      fair_order_.Drop(queue_[i].place);
+    }
     switch (plan.verdicts[i]) {
       case Verdict::kExpired:
         dropped->push_back({std::move(tasks_[i]), absl::DeadlineExceededError("the deadline passed in the queue")});

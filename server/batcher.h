@@ -42,9 +42,12 @@ struct BatcherOptions {
 // A bounded queue and the thread that empties it. Work is admitted before it is prepared: Reserve takes room in the
 // queue, Submit puts the prepared task into it.
 //
-// Latency bound of a submitted task with A tokens before it in RunsBefore's order: max_wait + the rest of the running
-// batch + (2 A / max_tokens + 1) batches, because two batches in a row hold more than max_tokens together (and likewise
-// of max_inputs). Where several batchers share a device turn, each batch may wait for one batch of every other.
+// Latency bound of a submitted task before which A tokens are served, its caller's own and what FairOrder's bound gives
+// for each other caller:
+//   max_wait + the rest of the running batch + (2 A / max_tokens + 1) batches
+// because two batches in a row hold more than max_tokens together (and likewise of max_inputs). So a lone task of the
+// highest priority, beside callers of lower ones, waits for the running batch and runs in the next. Where several
+// batchers share a device turn, each batch may wait for one batch of every other.
 //
 // Invariants: reserved tokens <= max_queue_tokens; every submitted task is either run or dropped, exactly once; what is
 // expired or cancelled when its batch forms is never run. Do not use it for work that needs more than one consumer.
@@ -78,7 +81,8 @@ class Batcher {
 
   struct Entry {
     Reservation reservation;
-    int priority = 0;
+    uint64_t caller = 0;  // whose share of the device this takes
+    int priority = 0;     // 0..kMaxPriority
     int64_t deadline_ns = kNever;
     const std::atomic<bool>* cancelled = nullptr;  // must live as long as the task
     std::unique_ptr<BatchTask> task;
@@ -134,6 +138,7 @@ class Batcher {
 
   mutable Mutex mutex_;
   CondVar changed_;
+  FairOrder fair_order_ ABSL_GUARDED_BY(mutex_);
   // Parallel, sorted by RunsBefore.
   std::vector<QueuedTask> queue_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<BatchTask>> tasks_ ABSL_GUARDED_BY(mutex_);

@@ -16,8 +16,7 @@ namespace lion {
 
 // The least work that an image counts for: its header, and being handed from thread to thread.
 inline constexpr int64_t kMinDecodePixels = 4096;
-// The head start that one level of priority is worth: about a second of one thread's decoding, as
-// BatchLimits::priority_step_ns is a second.
+// The head start that one level of priority is worth: about a second of one thread's decoding.
 inline constexpr int64_t kDecodePriorityStepPixels = int64_t{64} << 20;
 
 // One image to decode.

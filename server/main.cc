@@ -186,6 +186,11 @@ void AddServingFlags(CLI::App& app, ServerConfig& config) {
   Add(app, "--max-inflight-bytes", config.rpc.max_inflight_bytes,
       "of the requests and replies of all calls inside, together; 0: a quarter of the memory")
       ->check(not_negative);
+  Add(app, "--max-stream-bytes", config.rpc.max_stream_bytes,
+      "of the same, what one stream may hold before it is read from more slowly; 0: a 64th")
+      ->check(not_negative);
+  Add(app, "--max-stream-requests", config.rpc.max_stream_requests, "read from one stream and not answered yet")
+      ->check(CLI::Range(int64_t{1}, int64_t{65536}));
   Add(app, "--max-decode-bytes", config.max_decode_bytes,
       "memory of all decodes going on at once; an image that needs more is refused; 0: an eighth of the memory")
       ->check(not_negative);
@@ -225,6 +230,8 @@ int Main(int argc, char** argv) {
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
   }
   if (print_config) {
+    // CLI11 2.4 writes no models as one that is named "{}".
+    if (config.models.empty()) app.get_option("--model")->configurable(false);
     std::cout << app.config_to_str(/*default_also=*/true);
     return kExitOk;
   }

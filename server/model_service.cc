@@ -4,30 +4,18 @@
 #include <new>
 #include <utility>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "server/pushback.h"
 
 namespace lion {
 namespace {
 
-constexpr int64_t kBatchesInQueue = 16;
+// Full batches that one level of priority may overtake.
+constexpr int64_t kBatchesPerPriority = 4;
 // What a reply's ClassScore takes: the message, its label on the heap, and both on the wire.
 constexpr int64_t kClassScoreBytes = 128;
 // A reply's floats, in the message and on the wire.
 constexpr int64_t kReplyCopies = 2;
-
-// Failures of the call as a whole, whatever partial_results says.
-bool ConcernsWholeCall(absl::StatusCode code) {
-  return code == absl::StatusCode::kDeadlineExceeded || code == absl::StatusCode::kCancelled ||
-         code == absl::StatusCode::kUnavailable;
-}
-
-absl::Status OfInput(size_t index, const absl::Status& status) {
-  absl::Status named(status.code(), absl::StrCat("input ", index, ": ", status.message()));
-  status.ForEachPayload([&named](absl::string_view key, const absl::Cord& payload) { named.SetPayload(key, payload); });
-  return named;
-}
 
 // Decodes and resizes; that there is no memory for it just now is not final.
 absl::StatusOr<RgbImage> Preprocess(std::string_view encoded, const ImagePreprocessOptions& options,
@@ -46,63 +34,11 @@ int64_t DecodePixels(std::string_view encoded, const DecodeOptions& options, Ima
   return source->width * source->height + source->height * result.width + result.width * result.height;
 }
 
-InferenceReply Refusal(absl::Status status) {
-  InferenceReply reply;
-  reply.status = std::move(status);
-  return reply;
-}
-
 }  // namespace
-
-// What the tasks of one call share. Each result is written by its own task only; who brings `remaining` to 0 answers.
-struct ModelService::Call {
-  InferenceCall request;
-  std::shared_ptr<std::atomic<bool>> abandoned;
-  Done done;
-  std::vector<InputReply> results;
-  std::atomic<int64_t> remaining = 0;
-
-  Mutex mutex;
-  absl::Status failure ABSL_GUARDED_BY(mutex);
-  size_t failed_index ABSL_GUARDED_BY(mutex) = 0;
-  CallTiming timing ABSL_GUARDED_BY(mutex);
-
-  void Fail(size_t index, const absl::Status& status) {
-    const bool whole_call = ConcernsWholeCall(status.code());
-    if (!whole_call && request.partial_results) return;
-    MutexLock lock(mutex);
-    // Of several bad inputs the first is named; that the rest is dropped as abandoned is no news.
-    if (failure.ok() || (!whole_call && !ConcernsWholeCall(failure.code()) && index < failed_index)) {
-      failure = whole_call ? status : OfInput(index, status);
-      failed_index = index;
-    }
-    abandoned->store(true, std::memory_order_relaxed);
-  }
-
-  void Finish(size_t index, absl::Status status, Result result, const CallTiming& task_timing) {
-    if (!status.ok()) {
-      Fail(index, status);
-    } else {
-      MutexLock lock(mutex);
-      timing = task_timing;
-    }
-    results[index].status = std::move(status);
-    results[index].result = std::move(result);
-    if (remaining.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-    InferenceReply reply;
-    {
-      MutexLock lock(mutex);
-      reply.status = failure;
-      reply.timing = timing;
-    }
-    reply.results = std::move(results);
-    done(std::move(reply));
-  }
-};
 
 class ModelService::Task : public BatchTask {
  public:
-  Task(ModelService* service, std::shared_ptr<Call> call, size_t index)
+  Task(ModelService* service, std::shared_ptr<CallInProgress> call, size_t index)
       : service_(service), call_(std::move(call)), index_(index), waits_since_ns_(service->shared_.clock->NowNs()) {}
 
   void Drop(const absl::Status& why) override {
@@ -129,7 +65,7 @@ class ModelService::Task : public BatchTask {
   // The time since the last call, or since the beginning.
   int64_t Lap(int64_t now_ns) { return now_ns - std::exchange(waits_since_ns_, now_ns); }
 
-  Call& call() { return *call_; }
+  CallInProgress& call() { return *call_; }
   const InferenceInput& input() const { return call_->request.inputs[index_]; }
 
   ImageInput pixels;
@@ -138,7 +74,7 @@ class ModelService::Task : public BatchTask {
 
  private:
   ModelService* const service_;
-  const std::shared_ptr<Call> call_;
+  const std::shared_ptr<CallInProgress> call_;
   const size_t index_;
   int64_t waits_since_ns_;
 };
@@ -147,33 +83,16 @@ absl::StatusOr<std::unique_ptr<ModelService>> ModelService::Create(ModelInfo inf
                                                                    const ModelServiceOptions& options,
                                                                    const SharedResources& shared,
                                                                    std::function<void(const absl::Status&)> on_fault) {
-  ModelServiceOptions settled = options;
-  const int64_t engine_tokens = engine->max_batch_tokens();
-  settled.max_batch_tokens = std::min(options.max_batch_tokens, engine_tokens);
-  if (options.max_input_tokens < 0 || options.max_input_tokens > engine_tokens) {
-    return absl::InvalidArgumentError(absl::StrCat("max input tokens: got ", options.max_input_tokens, ", want 0 to ",
-                                                   engine_tokens, ", the engine's largest batch"));
-  }
-  if (settled.max_input_tokens == 0) {
-    settled.max_input_tokens =
-        options.max_queue_tokens > 0 ? std::min(engine_tokens, options.max_queue_tokens) : engine_tokens;
-  }
-  if (settled.max_queue_tokens == 0) {
-    settled.max_queue_tokens = std::max(kBatchesInQueue * settled.max_batch_tokens, settled.max_input_tokens);
-  }
-  if (settled.max_queue_tokens < settled.max_input_tokens) {
-    return absl::InvalidArgumentError(absl::StrCat("--max-queue-tokens: got ", settled.max_queue_tokens,
-                                                   ", want at least the largest input's ", settled.max_input_tokens));
-  }
-  if (settled.max_inputs_per_call < 1 || settled.max_image_pixels < 1 || settled.max_reply_bytes < 1) {
-    return absl::InvalidArgumentError("max inputs per call, image pixels and reply bytes must be at least 1");
-  }
+  absl::StatusOr<ModelServiceOptions> settled = SettleOptions(options, engine->max_batch_tokens());
+  if (!settled.ok()) return settled.status();
   std::unique_ptr<ModelService> service(
-      new ModelService(std::move(info), std::move(engine), settled, shared, std::move(on_fault)));
-  const BatcherOptions batcher_options = {.limits = {.max_tokens = settled.max_batch_tokens,
-                                                     .max_inputs = settled.max_batch_inputs,
-                                                     .max_wait_ns = settled.max_wait_us * 1000},
-                                          .max_queue_tokens = settled.max_queue_tokens};
+      new ModelService(std::move(info), std::move(engine), *settled, shared, std::move(on_fault)));
+  const BatcherOptions batcher_options = {
+      .limits = {.max_tokens = settled->max_batch_tokens,
+                 .max_inputs = settled->max_batch_inputs,
+                 .max_wait_ns = settled->max_wait_us * 1000,
+                 .priority_step_tokens = kBatchesPerPriority * settled->max_batch_tokens},
+      .max_queue_tokens = settled->max_queue_tokens};
   absl::StatusOr<std::unique_ptr<Batcher>> batcher =
       Batcher::Create(batcher_options, shared.clock, shared.device_turn,
                       [service = service.get()](Batch batch) { service->RunBatch(std::move(batch)); });
@@ -239,7 +158,7 @@ absl::Status ModelService::CheckInputCount(int64_t inputs) const {
                                                  options_.max_inputs_per_call, " (--max-inputs-per-call)"));
 }
 
-absl::Status ModelService::StillWanted(const Call& call) const {
+absl::Status ModelService::StillWanted(const CallInProgress& call) const {
   if (shared_.clock->NowNs() >= call.request.deadline_ns) {
     return absl::DeadlineExceededError("the deadline passed before the work began");
   }
@@ -292,17 +211,17 @@ absl::Status ModelService::ChargeReply(const InferenceCall& call, int64_t inputs
   return call.memory->Extend(bytes);
 }
 
-void ModelService::Run(InferenceCall request, std::shared_ptr<std::atomic<bool>> abandoned, Done done) {
-  const auto call = std::make_shared<Call>();
+absl::Status ModelService::Run(InferenceCall request, std::shared_ptr<std::atomic<bool>> abandoned, Done done) {
+  const auto call = std::make_shared<CallInProgress>();
   call->request = std::move(request);
   call->request.image.decode.max_pixels = options_.max_image_pixels;
   call->abandoned = std::move(abandoned);
   const std::vector<InferenceInput>& inputs = call->request.inputs;
   if (absl::Status status = CheckInputCount(static_cast<int64_t>(inputs.size())); !status.ok()) {
-    return done(Refusal(std::move(status)));
+    return status;
   }
-  if (device_lost_.load(std::memory_order_relaxed)) return done(Refusal(absl::UnavailableError("the device is lost")));
-  if (absl::Status status = StillWanted(*call); !status.ok()) return done(Refusal(std::move(status)));
+  if (device_lost_.load(std::memory_order_relaxed)) return absl::UnavailableError("the device is lost");
+  if (absl::Status status = StillWanted(*call); !status.ok()) return status;
 
   call->results.resize(inputs.size());
   std::vector<InputCost> costs(inputs.size());
@@ -311,7 +230,7 @@ void ModelService::Run(InferenceCall request, std::shared_ptr<std::atomic<bool>>
   for (size_t i = 0; i < inputs.size(); ++i) {
     absl::StatusOr<InputCost> cost = CheckInput(inputs[i], call->request.image);
     if (!cost.ok()) {
-      if (!call->request.partial_results) return done(Refusal(OfInput(i, cost.status())));
+      if (!call->request.partial_results) return OfInput(i, cost.status());
       call->results[i].status = cost.status();
       continue;
     }
@@ -321,15 +240,16 @@ void ModelService::Run(InferenceCall request, std::shared_ptr<std::atomic<bool>>
     ++accepted;
   }
   if (absl::Status status = ChargeReply(call->request, accepted, call_tokens); !status.ok()) {
-    return done(Refusal(std::move(status)));
+    return status;
   }
   if (accepted == 0) {
     InferenceReply reply;
     reply.results = std::move(call->results);
-    return done(std::move(reply));
+    done(std::move(reply));
+    return absl::OkStatus();
   }
   absl::StatusOr<Batcher::Reservation> room = batcher_->Reserve(call_tokens);
-  if (!room.ok()) return done(Refusal(room.status()));
+  if (!room.ok()) return room.status();
 
   call->done = std::move(done);
   call->remaining.store(accepted, std::memory_order_relaxed);
@@ -348,10 +268,11 @@ void ModelService::Run(InferenceCall request, std::shared_ptr<std::atomic<bool>>
   }
   if (!jobs.empty()) {
     absl::Status status = shared_.decode_pool->Submit(std::move(jobs), call->request.priority);
-    if (!status.ok()) return call->done(Refusal(std::move(status)));
+    if (!status.ok()) return status;
   }
   // Nothing but the tasks may answer from here on.
   if (!entries.empty()) batcher_->Submit(std::move(entries));
+  return absl::OkStatus();
 }
 
 DecodeJob ModelService::MakeDecodeJob(std::unique_ptr<Task> task, Batcher::Reservation reservation,
@@ -390,6 +311,7 @@ void ModelService::Decode(std::unique_ptr<Task> task, Batcher::Reservation reser
 Batcher::Entry ModelService::MakeEntry(std::unique_ptr<Task> task, Batcher::Reservation reservation) const {
   Batcher::Entry entry;
   entry.reservation = std::move(reservation);
+  entry.caller = task->call().request.caller;
   entry.priority = task->call().request.priority;
   entry.deadline_ns = task->call().request.deadline_ns;
   entry.cancelled = task->call().abandoned.get();

@@ -14,29 +14,15 @@
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "server/batcher.h"
-#include "server/byte_account.h"
 #include "server/clock.h"
 #include "server/decode_pool.h"
 #include "server/fair_budget.h"
 #include "server/image/preprocess.h"
+#include "server/inference_call.h"
+#include "server/model_service_options.h"
 #include "server/thread_pool.h"
 
 namespace lion {
-
-struct ModelServiceOptions {
-  // A batch is formed up to this many tokens; clamped to the engine's largest batch.
-  int64_t max_batch_tokens = 8192;
-  int64_t max_batch_inputs = 1024;
-  int64_t max_wait_us = 0;
-  // Tokens of one input; a larger one is refused. 0: the engine's largest batch, or max_queue_tokens if that is less.
-  int64_t max_input_tokens = 0;
-  // Tokens being decoded or waiting. 0: 16 batches, or the largest input if that is more.
-  int64_t max_queue_tokens = 0;
-  int64_t max_inputs_per_call = 1024;
-  int64_t max_image_pixels = int64_t{256} << 20;  // of an encoded image, from its header
-  // Bytes of one call's embeddings with Pooling::kNone: what a reply may hold.
-  int64_t max_reply_bytes = int64_t{1} << 30;
-};
 
 // What the service does not need to know of a model, but its callers ask about.
 struct ModelInfo {
@@ -54,55 +40,10 @@ struct SharedResources {
   FairBudget* device_turn = nullptr;   // limit 1: one Forward at a time
 };
 
-// One input of a call: the first of these that is set counts. The bytes and pixels are the caller's, and must stay
-// alive until the call is done.
-struct InferenceInput {
-  absl::Status status;       // not OK: the input was found bad already
-  std::string_view encoded;  // an image file
-  ImageInput pixels;         // ready for patching
-};
-
-struct InferenceCall {
-  std::vector<InferenceInput> inputs;
-  ImagePreprocessOptions image;  // of encoded inputs; max_pixels is the service's
-  bool embedding = false;        // what is wanted of every input
-  Pooling pooling = Pooling::kMean;
-  bool logits = false;
-  int64_t class_scores = 0;      // of each input in the reply
-  int priority = 0;              // 0..kMaxPriority
-  bool partial_results = false;  // a bad input fails itself alone
-  int64_t arrival_ns = 0;        // of the service's clock
-  int64_t deadline_ns = kNever;
-  // Holds the request's bytes; Run adds those of the reply. Must stay alive until the call is done; null: not counted.
-  ByteAccount::Charge* memory = nullptr;
-};
-
-struct InputReply {
-  absl::Status status;
-  int64_t tokens = 0;
-  Result result;  // valid when the status is OK
-};
-
-// Where the time went, of the input that finished last: three intervals that do not overlap.
-struct CallTiming {
-  int64_t preprocess_ns = 0;  // decoding and resizing
-  int64_t queue_ns = 0;       // waiting for a decoding thread and for a batch
-  int64_t compute_ns = 0;     // the forward pass of the batch
-  int64_t batch_inputs = 0;   // inputs in the batch, from all callers
-  int64_t batch_tokens = 0;
-};
-
-struct InferenceReply {
-  // Not OK: the call failed, and `results` says nothing. Of a bad input (without partial_results) the message begins
-  // with "input N: ".
-  absl::Status status;
-  std::vector<InputReply> results;  // in the order of the inputs
-  CallTiming timing;
-};
-
-// Owns engine and batcher. Every call ends in exactly one `done`, on the caller's thread when it is refused at once,
-// else on the service's reply thread; never on the engine's. Each input goes its own way through decoding pool and
-// batcher, so a call larger than a batch is split, and calls share batches. All methods may be called from any thread.
+// Owns engine and batcher. Every call that Run accepts ends in exactly one `done`, on the service's reply thread or,
+// when there is nothing to compute, on the caller's; never on the engine's. Each input goes its own way through
+// decoding pool and batcher, so a call larger than a batch is split, and calls share batches. All methods may be called
+// from any thread.
 class ModelService {
  public:
   using Done = std::function<void(InferenceReply)>;
@@ -124,12 +65,12 @@ class ModelService {
   // INVALID_ARGUMENT: none, or more than max_inputs_per_call. For callers that want to know before they prepare a call.
   absl::Status CheckInputCount(int64_t inputs) const;
 
-  // Never blocks. `abandoned` may be set by the caller at any time, and is set by the service when a failed input makes
-  // the rest pointless: what has not begun to compute is then dropped. UNAVAILABLE, RESOURCE_EXHAUSTED (see
-  // Batcher::Reserve and DecodePool::Submit; also: no room in the call's account, or no memory for the work),
-  // INVALID_ARGUMENT, DEADLINE_EXCEEDED, CANCELLED, INTERNAL. Throws std::bad_alloc instead of calling `done` when
-  // there is no memory for the call itself.
-  void Run(InferenceCall call, std::shared_ptr<std::atomic<bool>> abandoned, Done done);
+  // Never blocks. An error is the answer, and `done` is not called: INVALID_ARGUMENT, RESOURCE_EXHAUSTED (see
+  // Batcher::Reserve and DecodePool::Submit; also: no room in the call's account), UNAVAILABLE, DEADLINE_EXCEEDED,
+  // CANCELLED. OK: `done` is called once, maybe before this returns. `abandoned` may be set by the caller at any time,
+  // and is set by the service when a failed input makes the rest pointless: what has not begun to compute is then
+  // dropped. Throws std::bad_alloc instead of calling `done` when there is no memory for the call itself.
+  absl::Status Run(InferenceCall call, std::shared_ptr<std::atomic<bool>> abandoned, Done done);
 
   // Refuses new calls from now on.
   void Drain();
@@ -139,11 +80,10 @@ class ModelService {
   // Tokens being decoded or waiting, and inputs that were dropped without being computed since the start.
   int64_t waiting_tokens() const { return batcher_->reserved_tokens(); }
   int64_t dropped_inputs() const { return dropped_inputs_.load(std::memory_order_relaxed); }
-  // With every 0 replaced by the value it stands for.
+  // As settled.
   const ModelServiceOptions& options() const { return options_; }
 
  private:
-  struct Call;
   class Task;
 
   ModelService(ModelInfo info, std::unique_ptr<Engine> engine, const ModelServiceOptions& options,
@@ -160,7 +100,7 @@ class ModelService {
   // Refuses a reply that is too large in itself, or for which the call's account has no room.
   absl::Status ChargeReply(const InferenceCall& call, int64_t inputs, int64_t tokens) const;
   // OK, or why the call should not be worked on any more.
-  absl::Status StillWanted(const Call& call) const;
+  absl::Status StillWanted(const CallInProgress& call) const;
   DecodeJob MakeDecodeJob(std::unique_ptr<Task> task, Batcher::Reservation reservation, const InputCost& cost);
   // On a thread of the decoding pool.
   void Decode(std::unique_ptr<Task> task, Batcher::Reservation reservation);

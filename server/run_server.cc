@@ -127,6 +127,7 @@ ExitCode RunServer(const ServerConfig& config, StopSignals& stop) {
 
   rpc.StopServing();
   registry.Drain();
+  rpc.DrainStreams();
   if (!registry.WaitEmpty(clock.NowNs() + config.drain_timeout_s * kSecondNs)) {
     // A batch that still runs cannot be interrupted, and destructors would wait for it.
     LogWarning(absl::StrCat("calls are unfinished after ", config.drain_timeout_s, " s (--drain-timeout-s): exit"));

@@ -4,27 +4,29 @@
 #include <grpcpp/grpcpp.h>
 
 #include "lion/v1/lion.grpc.pb.h"
-#include "server/byte_account.h"
-#include "server/clock.h"
-#include "server/model_registry.h"
+#include "server/rpc/exchange.h"
+#include "server/rpc/open_streams.h"
+#include "server/rpc/stream_reactor.h"
 
 namespace lion {
 
-// Unary calls come as bytes: what is not the expected message is then ours to answer (gRPC itself would say
-// UNIMPLEMENTED without a word). Streams come as messages.
+// Messages come as bytes: what is not the expected one is then ours to answer (gRPC itself would say UNIMPLEMENTED
+// without a word, or end the stream as if the client had).
 using LionServiceBase = v1::LionService::WithRawCallbackMethod_ListModels<
     v1::LionService::WithRawCallbackMethod_GetModel<v1::LionService::WithRawCallbackMethod_Embed<
         v1::LionService::WithRawCallbackMethod_Classify<v1::LionService::WithRawCallbackMethod_FillMask<
-            v1::LionService::WithRawCallbackMethod_Tokenize<v1::LionService::WithCallbackMethod_EmbedStream<
-                v1::LionService::WithCallbackMethod_ClassifyStream<v1::LionService::Service>>>>>>>>;
+            v1::LionService::WithRawCallbackMethod_Tokenize<v1::LionService::WithRawCallbackMethod_EmbedStream<
+                v1::LionService::WithRawCallbackMethod_ClassifyStream<v1::LionService::Service>>>>>>>>;
 
-// No handler blocks: inference calls are answered from the models' reply threads. `memory` is charged with the bytes of
-// every inference call, request and reply, from its arrival until the reply is sent. `registry`, `clock` and `memory`
-// must outlive the gRPC server that this is registered with.
+// No handler blocks: inference calls are answered from the models' reply threads. What `server` points to must outlive
+// the gRPC server that this is registered with.
 class LionServiceImpl final : public LionServiceBase {
  public:
-  LionServiceImpl(ModelRegistry* registry, const Clock* clock, ByteAccount* memory)
-      : registry_(registry), clock_(clock), memory_(memory) {}
+  LionServiceImpl(const ExchangeContext& server, const StreamLimits& stream_limits)
+      : server_(server), stream_limits_(stream_limits) {}
+
+  // Open streams are ended once they have answered what they have read. From any thread.
+  void DrainStreams() { streams_.Drain(); }
 
   grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                        grpc::ByteBuffer* response) override;
@@ -40,15 +42,15 @@ class LionServiceImpl final : public LionServiceBase {
                                      grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                      grpc::ByteBuffer* response) override;
-  grpc::ServerBidiReactor<v1::EmbedRequest, v1::EmbedResponse>* EmbedStream(
-      grpc::CallbackServerContext* context) override;
-  grpc::ServerBidiReactor<v1::ClassifyRequest, v1::ClassifyResponse>* ClassifyStream(
-      grpc::CallbackServerContext* context) override;
+
+  using RawStream = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+  RawStream* EmbedStream(grpc::CallbackServerContext* context) override;
+  RawStream* ClassifyStream(grpc::CallbackServerContext* context) override;
 
  private:
-  ModelRegistry* const registry_;
-  const Clock* const clock_;
-  ByteAccount* const memory_;
+  const ExchangeContext server_;
+  const StreamLimits stream_limits_;
+  OpenStreams streams_;
 };
 
 }  // namespace lion

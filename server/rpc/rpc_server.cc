@@ -33,6 +33,12 @@ int64_t ReadQuota(const RpcServerOptions& options) {
   return std::max(InflightLimit(options), 2 * options.max_message_bytes) + kTransportBytes;
 }
 
+StreamLimits LimitsOfStreams(const RpcServerOptions& options) {
+  constexpr int64_t kFullStreams = 64;  // that take all there is
+  return {.window = static_cast<size_t>(options.max_stream_requests),
+          .bytes = options.max_stream_bytes > 0 ? options.max_stream_bytes : InflightLimit(options) / kFullStreams};
+}
+
 std::string Address(const RpcServerOptions& options) {
   const bool bare_ipv6 = options.host.find(':') != std::string::npos && options.host.front() != '[';
   return bare_ipv6 ? absl::StrCat("[", options.host, "]:", options.port)
@@ -42,7 +48,7 @@ std::string Address(const RpcServerOptions& options) {
 class RpcServerImpl final : public RpcServer {
  public:
   RpcServerImpl(const RpcServerOptions& options, ModelRegistry* registry, const Clock* clock)
-      : memory_(InflightLimit(options)), service_(registry, clock, &memory_) {}
+      : memory_(InflightLimit(options)), service_({registry, clock, &memory_}, LimitsOfStreams(options)) {}
 
   ~RpcServerImpl() override {
     if (server_ != nullptr) Shutdown(0);
@@ -95,6 +101,8 @@ class RpcServerImpl final : public RpcServer {
 
   void StopServing() override { server_->GetHealthCheckService()->Shutdown(); }
 
+  void DrainStreams() override { service_.DrainStreams(); }
+
   void Shutdown(int64_t grace_ms) override {
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(grace_ms));
   }
@@ -125,6 +133,11 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptio
   if (options.max_inflight_bytes < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("max inflight bytes: got ", options.max_inflight_bytes, ", want >= 0"));
+  }
+  if (options.max_stream_bytes < 0 || options.max_stream_requests < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("max stream bytes: got ", options.max_stream_bytes,
+                                                   ", want >= 0; max stream requests: got ",
+                                                   options.max_stream_requests, ", want >= 1"));
   }
   auto server = std::make_unique<RpcServerImpl>(options, registry, clock);
   if (absl::Status status = server->Listen(options); !status.ok()) return status;

@@ -20,6 +20,11 @@ struct RpcServerOptions {
   // exceed it. Too small: large calls run one by one; too large: the memory runs out. 0: a quarter of what this process
   // may use.
   int64_t max_inflight_bytes = 0;
+  // Of the same, those that one stream may hold; one request is always let in. Too small: a stream of large requests
+  // runs them one by one; too large: a few streams whose responses nobody reads take all there is. 0: a 64th of
+  // max_inflight_bytes.
+  int64_t max_stream_bytes = 0;
+  int64_t max_stream_requests = 256;  // read from one stream and not answered yet
 };
 
 // gRPC's own threads run handlers, which never block. All methods may be called from any thread.
@@ -37,6 +42,8 @@ class RpcServer {
   virtual void SetFailed(const std::vector<std::string>& services) = 0;
   // NOT_SERVING for all services, for good.
   virtual void StopServing() = 0;
+  // Lets every open stream answer what it has read, then ends it. Those that come later are ended at once.
+  virtual void DrainStreams() = 0;
   // Refuses new calls, gives those inside `grace_ms` to send their replies, cancels the rest.
   virtual void Shutdown(int64_t grace_ms) = 0;
 

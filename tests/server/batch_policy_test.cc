@@ -14,7 +14,7 @@ constexpr Verdict kWaits = Verdict::kWaits;
 constexpr Verdict kRuns = Verdict::kRuns;
 constexpr Verdict kExpired = Verdict::kExpired;
 constexpr Verdict kCancelled = Verdict::kCancelled;
-constexpr BatchLimits kLimits = {.max_tokens = 100, .max_inputs = 4, .max_wait_ns = 0, .priority_step_ns = 1000};
+constexpr BatchLimits kLimits = {.max_tokens = 100, .max_inputs = 4, .max_wait_ns = 0};
 
 QueuedTask Tokens(int64_t tokens) { return {.tokens = tokens}; }
 
@@ -100,26 +100,13 @@ TEST(BatchPolicyTest, AFullBatchOrAFlushDoesNotWait) {
   EXPECT_EQ(Plan({Tokens(1)}, 0, limits, /*flush=*/true).inputs, 1);
 }
 
-TEST(BatchPolicyTest, APriorityIsAHeadStart) {
-  const QueuedTask low = {.priority = 0, .arrival_ns = 1000};
-  EXPECT_TRUE(RunsBefore({.priority = 1, .arrival_ns = 1999}, low, kLimits));
-  EXPECT_FALSE(RunsBefore({.priority = 1, .arrival_ns = 2001}, low, kLimits)) << "it would starve the lower one";
-  EXPECT_FALSE(RunsBefore(low, low, kLimits)) << "equals keep their order";
-}
-
-TEST(BatchPolicyTest, NoArrivalOvertakesForMoreThanNineSteps) {
-  const QueuedTask oldest = {.priority = 0, .arrival_ns = 0};
-  for (int priority = 0; priority <= kMaxPriority; ++priority) {
-    EXPECT_TRUE(RunsBefore(oldest, {.priority = priority, .arrival_ns = 9 * 1000 + 1}, kLimits)) << priority;
-  }
-}
-
 TEST(BatchPolicyTest, RefusesLimitsThatCannotWork) {
   EXPECT_TRUE(BatchLimits().Validate().ok());
   EXPECT_FALSE(BatchLimits{.max_tokens = 0}.Validate().ok());
   EXPECT_FALSE(BatchLimits{.max_inputs = 0}.Validate().ok());
   EXPECT_FALSE(BatchLimits{.max_wait_ns = -1}.Validate().ok());
-  EXPECT_FALSE(BatchLimits{.priority_step_ns = kNever}.Validate().ok());
+  EXPECT_FALSE(BatchLimits{.priority_step_tokens = -1}.Validate().ok());
+  EXPECT_FALSE(BatchLimits{.priority_step_tokens = kNever}.Validate().ok());
 }
 
 }  // namespace

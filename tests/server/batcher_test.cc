@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <random>
 #include <string>
 #include <thread>
 
@@ -149,6 +151,47 @@ TEST_F(BatcherTest, HigherPriorityRunsFirstAndFifoWithin) {
   }
   Finish();
   EXPECT_THAT(puppet_.batches(), ElementsAre(ElementsAre(0), ElementsAre(3, 4), ElementsAre(1, 2)));
+}
+
+TEST_F(BatcherTest, CallersTakeTurnsHoweverMuchEachHasWaiting) {
+  Start(kOptions);
+  Occupy(0);
+  for (int i = 1; i <= 6; ++i) {
+    Batcher::Entry entry = Entry(i, 5);
+    entry.caller = i <= 4 ? 1 : 2;
+    Submit(std::move(entry));
+  }
+  Finish();
+  EXPECT_THAT(puppet_.batches(), ElementsAre(ElementsAre(0), ElementsAre(1, 5), ElementsAre(2, 6), ElementsAre(3, 4)));
+}
+
+TEST_F(BatcherTest, AProbeOfHighestPriorityKeepsTheLatencyBound) {
+  constexpr int64_t kBatchNs = 1'000'000;
+  Start({.limits = {.max_tokens = 100, .priority_step_tokens = 400}, .max_queue_tokens = 10'000}, kBatchNs);
+  constexpr int kProbe = 1'000'000;
+  std::mt19937 random(3);
+  for (int round = 0; round < 50; ++round) {
+    puppet_.Hold(true);
+    // The caller of bulk work always has a full queue, of pieces up to a batch and more.
+    const int bulk = std::uniform_int_distribution<int>(5, 60)(random);
+    for (int i = 0; i < bulk; ++i) Submit(Entry(i, std::uniform_int_distribution<int>(1, 150)(random)));
+    puppet_.AwaitRunning(static_cast<int>(puppet_.batches().size()) + 1);
+    const int64_t arrival_ns = clock_.NowNs();
+    Batcher::Entry probe = Entry(kProbe, 10);
+    probe.caller = 2;
+    probe.priority = kMaxPriority;
+    Submit(std::move(probe));
+    const size_t batches_before = puppet_.batches().size();
+    puppet_.Hold(false);
+    ASSERT_TRUE(batcher_->WaitIdle(kNever));
+    const std::vector<std::vector<int>> batches = puppet_.batches();
+    size_t at = batches_before;
+    while (at < batches.size() && std::ranges::count(batches[at], kProbe) == 0) ++at;
+    ASSERT_LT(at, batches.size());
+    // A = 0: the rest of the running batch, and the probe's own.
+    EXPECT_LE(static_cast<int64_t>(at - batches_before + 1) * kBatchNs, 2 * kBatchNs) << "round " << round;
+    EXPECT_GE(clock_.NowNs(), arrival_ns);
+  }
 }
 
 TEST_F(BatcherTest, ExpiredTasksAreDroppedUnrun) {

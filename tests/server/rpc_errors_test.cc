@@ -253,11 +253,6 @@ TEST_F(RpcErrorsTest, WhatIsNotOfferedSaysSo) {
   grpc::ClientContext tokenize_context;
   v1::TokenizeResponse tokenized;
   ExpectError(stub_->Tokenize(&tokenize_context, {}, &tokenized), grpc::UNIMPLEMENTED, HasSubstr("Tokenize"));
-  grpc::ClientContext stream_context;
-  auto stream = stub_->EmbedStream(&stream_context);
-  v1::EmbedResponse response;
-  EXPECT_FALSE(stream->Read(&response));
-  ExpectError(stream->Finish(), grpc::UNIMPLEMENTED, HasSubstr("EmbedStream"));
 }
 
 }  // namespace

@@ -77,6 +77,9 @@ class RpcTest : public ::testing::Test {
     return puppet;
   }
 
+  // Once they are served.
+  std::vector<ModelService*> models() { return registry_.models(); }
+
   static void SetPixels(float value, uint32_t side, v1::Input* input) {
     v1::PixelTensor* pixels = input->mutable_pixels();
     pixels->set_height(side);

@@ -1,0 +1,305 @@
+// A stream of inference requests: one response each, as they become ready.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "server/mutex.h"
+#include "server/pushback.h"
+#include "server/rpc/exchange.h"
+#include "server/rpc/messages.h"
+#include "server/rpc/open_streams.h"
+#include "server/rpc/status.h"
+
+namespace lion {
+
+struct StreamLimits {
+  // Requests read whose responses are not sent yet. Fewer than fill a batch of small inputs would slow a lone stream.
+  size_t window = 256;
+  // Bytes of the same. A stream that holds as much, because its reader is slow or its requests are large, is not read
+  // from until it holds less; one request is always let in.
+  int64_t bytes = int64_t{64} << 20;
+};
+
+// Flow control: nothing more is read while the window is full, so that a reader who does not read holds back only its
+// own requests. What the server has no room for (queue, memory) waits while the stream has other requests that will
+// make room or give it a next chance; without any it is refused, in its response.
+//
+// Every request that was read has exactly one ending: its response is sent, or the stream ends with an error. Ends with
+// OK once the client has sent its last and all is answered; with UNAVAILABLE after Drain, once all that was read is
+// answered. Lives until gRPC is done with it and the last answer has returned.
+//
+// gRPC calls the On... methods and the services their answers from any thread. The calls to gRPC are made with the lock
+// held: it does not call back from inside them.
+template <class Request, class Response>
+class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                            public OpenStreams::Stream {
+ public:
+  // What `server` and `streams` point to must outlive the stream.
+  static StreamReactor* Open(const ExchangeContext& server, const StreamLimits& limits,
+                             grpc::CallbackServerContext* context, OpenStreams* streams) {
+    const std::shared_ptr<StreamReactor> reactor(new StreamReactor(server, limits, context, streams));
+    reactor->self_ = reactor;
+    // A stream alone is no call inside, so that an idle one does not hold up the draining: its requests enter one by
+    // one.
+    const absl::Status serving = server.registry->Enter().status();
+    {
+      MutexLock lock(reactor->mutex_);
+      if (!serving.ok()) reactor->Fail(serving);
+      reactor->Proceed();
+    }
+    streams->Add(reactor.get());
+    return reactor.get();
+  }
+
+  void OnReadDone(bool ok) override {
+    Item* item = nullptr;
+    {
+      MutexLock lock(mutex_);
+      reading_ = false;
+      if (!ok) {
+        read_all_ = true;
+      } else if (!finished_) {
+        item = TakeRequest();
+        starting_ = item != nullptr;
+      }
+    }
+    if (item != nullptr) Start(item);
+    MutexLock lock(mutex_);
+    starting_ = false;
+    Proceed();
+  }
+
+  void OnWriteDone(bool ok) override {
+    {
+      MutexLock lock(mutex_);
+      writing_ = false;
+      held_bytes_ -= outgoing_.front().bytes;
+      outgoing_.pop_front();
+      if (!ok) GiveUp();
+    }
+    GoOn();
+  }
+
+  void OnCancel() override {
+    {
+      MutexLock lock(mutex_);
+      GiveUp();
+    }
+    GoOn();
+  }
+
+  void OnDone() override {
+    streams_->Remove(this);
+    self_.reset();
+  }
+
+  void Drain() override {
+    MutexLock lock(mutex_);
+    draining_ = true;
+    Proceed();
+  }
+
+ private:
+  using ExchangeOfThis = Exchange<Request, Response>;
+
+  StreamReactor(const ExchangeContext& server, const StreamLimits& limits, grpc::CallbackServerContext* context,
+                OpenStreams* streams)
+      : server_(server), limits_(limits), context_(context), streams_(streams), caller_(CallerOf(*context)) {}
+
+  // A request that was read and is not answered.
+  struct Item {
+    Item(uint64_t number, const ExchangeContext& server, uint64_t caller, int64_t arrival_ns, int64_t deadline_ns)
+        : sequence(number), exchange(std::make_shared<ExchangeOfThis>(server, caller, arrival_ns, deadline_ns)) {}
+    const uint64_t sequence;
+    grpc::ByteBuffer message;
+    std::shared_ptr<ExchangeOfThis> exchange;
+    int64_t bytes = 0;  // of held_bytes_
+  };
+  // A response, with all that its request holds of the server until it is sent.
+  struct Outgoing {
+    grpc::ByteBuffer message;
+    std::shared_ptr<ExchangeOfThis> exchange;
+    int64_t bytes = 0;
+  };
+
+  // Null: there is no memory for it, which ends the stream.
+  Item* TakeRequest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) try {
+    const int64_t now_ns = server_.clock->NowNs();
+    auto item = std::make_unique<Item>(next_sequence_, server_, caller_, now_ns, DeadlineNs(*context_, now_ns));
+    item->message.Swap(&incoming_);
+    item->bytes = static_cast<int64_t>(item->message.Length());
+    held_bytes_ += item->bytes;
+    Item* const taken = item.get();
+    unanswered_.emplace(next_sequence_++, std::move(item));
+    return taken;
+  } catch (const std::bad_alloc&) {
+    Fail(absl::ResourceExhaustedError("no memory to accept the request"));
+    return nullptr;
+  }
+
+  // Nobody reads any more.
+  void GiveUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    Fail(absl::CancelledError("cancelled by the caller"));
+    for (auto& [sequence, item] : unanswered_) item->exchange->Abandon();
+    while (outgoing_.size() > (writing_ ? 1 : 0)) {
+      held_bytes_ -= outgoing_.back().bytes;
+      outgoing_.pop_back();
+    }
+  }
+
+  void Fail(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (failure_.ok()) failure_ = status;
+  }
+
+  // Without the lock.
+  void Start(Item* item) {
+    const uint64_t sequence = item->sequence;
+    const std::shared_ptr<ExchangeOfThis> exchange = item->exchange;
+    while (true) {
+      const bool had_company = HasCompany();
+      absl::Status status = exchange->Start(
+          &item->message, [self = self_, item](InferenceReply reply) { self->Answer(item, std::move(reply)); });
+      if (status.ok()) return Recount(sequence, exchange->charged_bytes());
+      if (absl::IsResourceExhausted(status)) {
+        if (Postpone(item)) return;
+        // What gave it company has ended meanwhile, and may have made room.
+        if (had_company) continue;
+      }
+      InferenceReply refusal;
+      refusal.status = std::move(status);
+      return Answer(item, std::move(refusal));
+    }
+  }
+
+  // Whether the stream has others, that may make room or give this one a next chance.
+  bool HasCompanyLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return failure_.ok() && (unanswered_.size() > 1 || !outgoing_.empty());
+  }
+  bool HasCompany() const {
+    MutexLock lock(mutex_);
+    return HasCompanyLocked();
+  }
+  bool Postpone(Item* item) {
+    MutexLock lock(mutex_);
+    if (!HasCompanyLocked()) return false;
+    waiting_ = item;
+    return true;
+  }
+
+  // A request that was let in has also been charged for its response.
+  void Recount(uint64_t sequence, int64_t bytes) {
+    MutexLock lock(mutex_);
+    const auto found = unanswered_.find(sequence);
+    if (found == unanswered_.end()) return;
+    held_bytes_ += bytes - found->second->bytes;
+    found->second->bytes = bytes;
+  }
+
+  void Answer(Item* item, InferenceReply reply) {
+    Outgoing outgoing;
+    const absl::Status status = MakeResponse(*item, std::move(reply), &outgoing.message);
+    {
+      MutexLock lock(mutex_);
+      if (!status.ok()) Fail(status);
+      outgoing.exchange = std::move(item->exchange);
+      outgoing.bytes = outgoing.exchange->charged_bytes();
+      held_bytes_ += outgoing.bytes - item->bytes;
+      unanswered_.erase(item->sequence);
+      if (failure_.ok()) {
+        outgoing_.push_back(std::move(outgoing));
+      } else {
+        held_bytes_ -= outgoing.bytes;
+      }
+    }
+    GoOn();
+  }
+
+  // Once something has become free: starts what waited for it, and whatever else can go on. Without the lock.
+  void GoOn() {
+    Item* item = nullptr;
+    {
+      MutexLock lock(mutex_);
+      item = std::exchange(waiting_, nullptr);
+      if (item == nullptr) return Proceed();
+      starting_ = true;
+    }
+    Start(item);
+    MutexLock lock(mutex_);
+    starting_ = false;
+    Proceed();
+  }
+
+  // An error ends the stream.
+  absl::Status MakeResponse(const Item& item, InferenceReply reply, grpc::ByteBuffer* message) try {
+    Response response;
+    absl::Status status = reply.status;
+    if (status.ok()) status = item.exchange->Fill(std::move(reply), &response);
+    if (!status.ok()) {
+      response.Clear();
+      item.exchange->FillHead(&response);
+      *response.mutable_error() = ToError(status);
+    }
+    response.set_sequence(item.sequence);
+    return Serialize(response, message);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("no memory for the response");
+  }
+
+  // Whatever there is to do for gRPC now.
+  void Proceed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (finished_) return;
+    const bool live = failure_.ok();
+    if (live && !writing_ && !outgoing_.empty()) {
+      writing_ = true;
+      this->StartWrite(&outgoing_.front().message);
+    }
+    const size_t unsent = unanswered_.size() + outgoing_.size();
+    const bool room = unsent == 0 || (unsent < limits_.window && held_bytes_ < limits_.bytes);
+    if (live && !reading_ && !read_all_ && !draining_ && !starting_ && waiting_ == nullptr && room) {
+      reading_ = true;
+      this->StartRead(&incoming_);
+    }
+    const bool over = !live || read_all_ || draining_;
+    if (over && unanswered_.empty() && !writing_ && (outgoing_.empty() || !live)) {
+      finished_ = true;
+      this->Finish(FinalStatus(Ending(), context_));
+    }
+  }
+
+  absl::Status Ending() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!failure_.ok() || read_all_) return failure_;
+    return absl::UnavailableError("the server is shutting down; requests without a response may be sent elsewhere");
+  }
+
+  const ExchangeContext server_;
+  const StreamLimits limits_;
+  grpc::CallbackServerContext* const context_;
+  OpenStreams* const streams_;
+  const uint64_t caller_;
+  std::shared_ptr<StreamReactor> self_;  // until OnDone
+
+  mutable Mutex mutex_;
+  grpc::ByteBuffer incoming_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, std::unique_ptr<Item>> unanswered_ ABSL_GUARDED_BY(mutex_);
+  Item* waiting_ ABSL_GUARDED_BY(mutex_) = nullptr;        // one of them, for room
+  std::deque<Outgoing> outgoing_ ABSL_GUARDED_BY(mutex_);  // the first is being sent while writing_
+  int64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  bool starting_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is read meanwhile, so that one at most waits
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool read_all_ ABSL_GUARDED_BY(mutex_) = false;
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace lion

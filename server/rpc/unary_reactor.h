@@ -1,0 +1,63 @@
+// A unary inference call.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <utility>
+
+#include "server/rpc/exchange.h"
+#include "server/rpc/messages.h"
+#include "server/rpc/status.h"
+
+namespace lion {
+
+// From the call's request to the end of its response. Deletes itself when gRPC is done with it.
+template <class Request, class Response>
+class UnaryReactor final : public grpc::ServerUnaryReactor {
+ public:
+  UnaryReactor(const ExchangeContext& server, grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+               grpc::ByteBuffer* response)
+      : UnaryReactor(server, context, request, response, server.clock->NowNs()) {}
+
+  void OnCancel() override { exchange_.Abandon(); }
+  void OnDone() override { delete this; }
+
+ private:
+  UnaryReactor(const ExchangeContext& server, grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+               grpc::ByteBuffer* response, int64_t arrival_ns)
+      : context_(context),
+        response_(response),
+        exchange_(server, CallerOf(*context), arrival_ns, DeadlineNs(*context, arrival_ns)) {
+    // gRPC holds back Finish, and with it OnDone, until the handler has returned this reactor.
+    const absl::Status status = exchange_.Start(request, [this](InferenceReply reply) { Answer(std::move(reply)); });
+    if (!status.ok()) Fail(status);
+  }
+
+  void Answer(InferenceReply reply) {
+    absl::Status status = reply.status;
+    if (status.ok()) status = Reply(std::move(reply));
+    if (!status.ok()) return Fail(status);
+    Finish(grpc::Status::OK);
+  }
+
+  absl::Status Reply(InferenceReply reply) try {
+    Response response;
+    if (absl::Status status = exchange_.Fill(std::move(reply), &response); !status.ok()) return status;
+    return Serialize(response, response_);
+  } catch (const std::bad_alloc&) {
+    response_->Clear();
+    return TryAgainIn(kUnknownPushbackMs, "no memory for the reply");
+  }
+
+  // What the call held is free before its caller knows, so that the next one finds the room.
+  void Fail(const absl::Status& status) {
+    exchange_.FreeMemory();
+    Finish(FinalStatus(status, context_));
+  }
+
+  grpc::CallbackServerContext* const context_;
+  grpc::ByteBuffer* const response_;
+  Exchange<Request, Response> exchange_;
+};
+
+}  // namespace lion
