@@ -18,16 +18,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "lion/client.h"
+#include "tests/acceptance/environment.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/support/golden.h"
 
 namespace lion {
 namespace {
 
-int FromEnvironment(const char* name, int fallback) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? fallback : std::atoi(value);
-}
+using testing::FromEnvironment;
 
 v1::Input RandomImage(std::mt19937& random) {
   std::uniform_int_distribution<uint32_t> side(32, 512);
