@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/library/call_status.h"
 
 namespace lion {
 namespace {
@@ -16,11 +17,6 @@ v1::RequestOptions CommonOptions(const ImageCallOptions& options) {
   common.set_partial_results(true);
   *common.mutable_image() = options.image;
   return common;
-}
-
-absl::Status ToStatus(const v1::Error& error) {
-  absl::Status status(static_cast<absl::StatusCode>(error.code()), error.message());
-  return status.ok() ? absl::InternalError("the server sent an error with code 0 (OK)") : status;
 }
 
 ImageResult ToResult(const v1::ClassifyResult& from) {
@@ -85,9 +81,20 @@ absl::StatusOr<std::vector<ImageResult>> ToResults(const absl::StatusOr<Response
   return results;
 }
 
+// Of unary calls only.
+StreamCallOptions WithoutStream() {
+  StreamCallOptions options;
+  options.max_bytes = 0;
+  return options;
+}
+
 }  // namespace
 
-ClassifyTransport::ClassifyTransport(Client* client, const ImageCallOptions& options) : client_(client) {
+ClassifyTransport::ClassifyTransport(Client* client, const ImageCallOptions& options,
+                                     const std::optional<StreamCallOptions>& stream)
+    : calls_(
+          stream.value_or(WithoutStream()), [client] { return client->OpenClassifyStream(); },
+          [client](const v1::ClassifyRequest& request) { return client->Classify(request); }) {
   prototype_.set_model(options.model);
   *prototype_.mutable_options() = CommonOptions(options);
   prototype_.set_top_k(options.top_k);
@@ -95,10 +102,14 @@ ClassifyTransport::ClassifyTransport(Client* client, const ImageCallOptions& opt
 }
 
 absl::StatusOr<std::vector<ImageResult>> ClassifyTransport::Call(std::span<const std::string> images) {
-  return ToResults(client_->Classify(WithImages(prototype_, images)));
+  return ToResults(calls_.Call([&] { return WithImages(prototype_, images); }));
 }
 
-EmbedTransport::EmbedTransport(Client* client, const ImageCallOptions& options) : client_(client) {
+EmbedTransport::EmbedTransport(Client* client, const ImageCallOptions& options,
+                               const std::optional<StreamCallOptions>& stream)
+    : calls_(
+          stream.value_or(WithoutStream()), [client] { return client->OpenEmbedStream(); },
+          [client](const v1::EmbedRequest& request) { return client->Embed(request); }) {
   prototype_.set_model(options.model);
   *prototype_.mutable_options() = CommonOptions(options);
   prototype_.set_pooling(options.pooling);
@@ -108,7 +119,7 @@ EmbedTransport::EmbedTransport(Client* client, const ImageCallOptions& options) 
 }
 
 absl::StatusOr<std::vector<ImageResult>> EmbedTransport::Call(std::span<const std::string> images) {
-  return ToResults(client_->Embed(WithImages(prototype_, images)));
+  return ToResults(calls_.Call([&] { return WithImages(prototype_, images); }));
 }
 
 }  // namespace lion

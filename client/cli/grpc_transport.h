@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "client/cli/stream_calls.h"
 #include "client/cli/transport.h"
 #include "lion/client.h"
 
@@ -22,25 +23,27 @@ struct ImageCallOptions {
   uint32_t dimensions = 0;        // 0: all
 };
 
-// Both keep a pointer to `client`, which must outlive them.
+// Both keep a pointer to `client`, which must outlive them. `stream`: unset for unary calls only.
 class ClassifyTransport : public Transport {
  public:
-  ClassifyTransport(Client* client, const ImageCallOptions& options);
+  ClassifyTransport(Client* client, const ImageCallOptions& options,
+                    const std::optional<StreamCallOptions>& stream = std::nullopt);
   absl::StatusOr<std::vector<ImageResult>> Call(std::span<const std::string> images) override;
 
  private:
-  Client* const client_;
   v1::ClassifyRequest prototype_;
+  StreamCalls<v1::ClassifyRequest, v1::ClassifyResponse> calls_;
 };
 
 class EmbedTransport : public Transport {
  public:
-  EmbedTransport(Client* client, const ImageCallOptions& options);
+  EmbedTransport(Client* client, const ImageCallOptions& options,
+                 const std::optional<StreamCallOptions>& stream = std::nullopt);
   absl::StatusOr<std::vector<ImageResult>> Call(std::span<const std::string> images) override;
 
  private:
-  Client* const client_;
   v1::EmbedRequest prototype_;
+  StreamCalls<v1::EmbedRequest, v1::EmbedResponse> calls_;
 };
 
 }  // namespace lion

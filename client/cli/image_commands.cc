@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -16,6 +17,15 @@
 
 namespace lion {
 namespace {
+
+// More files than one call takes share a stream.
+std::optional<StreamCallOptions> StreamFor(const ImageFlags& flags, const std::vector<InputFile>& files,
+                                           const BulkOptions& options) {
+  if (files.size() <= static_cast<size_t>(options.max_inputs)) return std::nullopt;
+  StreamCallOptions stream;
+  stream.timeout = std::chrono::milliseconds(flags.server.timeout_ms);
+  return stream;
+}
 
 // Runs all files through `transport` into `sink`, with errors and progress on standard error.
 int RunFiles(const ImageFlags& flags, const std::vector<InputFile>& files, const BulkOptions& options, Client& client,
@@ -56,9 +66,10 @@ int RunClassify(const ImageFlags& flags) {
                                : MakeClassifyTable(*std::move(output), flags.call.raw_scores);
   const std::vector<InputFile> files = ExpandFiles(flags.arguments, std::cin);
   Console console(files.size(), !IsTerminal(1));
-  ClassifyTransport transport(client->get(), flags.call);
+  const BulkOptions options;
+  ClassifyTransport transport(client->get(), flags.call, StreamFor(flags, files, options));
   BulkSummary summary;
-  return RunFiles(flags, files, BulkOptions(), **client, transport, *sink, console, summary);
+  return RunFiles(flags, files, options, **client, transport, *sink, console, summary);
 }
 
 int RunEmbed(const ImageFlags& flags, const std::string& path) {
@@ -80,12 +91,14 @@ int RunEmbed(const ImageFlags& flags, const std::string& path) {
 
   const std::vector<InputFile> files = ExpandFiles(flags.arguments, std::cin);
   Console console(files.size(), !path.empty() || !IsTerminal(1));
-  EmbedTransport transport(client->get(), flags.call);
   BulkOptions options;
+  std::optional<StreamCallOptions> stream = StreamFor(flags, files, options);
   if (per_token) {
     options.max_inputs = 1;  // a high-resolution image alone can become 200 MB of rows
     options.max_calls = 2;
+    stream.reset();  // where they would hold up all others
   }
+  EmbedTransport transport(client->get(), flags.call, stream);
   BulkSummary summary;
   const int exit_status = RunFiles(flags, files, options, **client, transport, *sink, console, summary);
   if (npy && summary.failed > 0 && summary.delivery.ok()) {

@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "client/cli/bench/bench.h"
+#include "client/cli/bench/size_mix.h"
 #include "client/cli/commands.h"
 #include "client/cli/names.h"
 
@@ -76,6 +78,81 @@ void AddArchitectureFlag(CLI::App* command, const std::string& flag, const std::
 std::string CheckSeconds(const std::string& text) {
   const double value = std::strtod(text.c_str(), nullptr);
   return value >= 0 && value <= 1e6 ? "" : text + " is not from 0 to 1000000";
+}
+
+std::string CheckSizes(const std::string& text) {
+  const auto mix = bench::ParseSizeMix(text);
+  return mix.ok() ? "" : std::string(mix.status().message());
+}
+
+std::string CheckRate(const std::string& text) {
+  const double value = std::strtod(text.c_str(), nullptr);
+  return value >= 0.001 && value <= 1e6 ? "" : text + " is not from 0.001 to 1000000";
+}
+
+void AddBenchFlags(CLI::App* command, bench::BenchFlags& flags) {
+  AddServerFlags(command, flags.server, 60'000);
+  command->add_option("--model", flags.model, "Name of the model; not needed where the server has one");
+  CLI::Option_group* load = command->add_option_group("Load", "One of the two");
+  load->require_option(1);
+  load->add_option("--rate", flags.rate, "Open loop: calls a second, sent when due whatever becomes of those before")
+      ->check(CheckRate);
+  load->add_option("--concurrency", flags.concurrency, "Closed loop: calls in flight, each followed by the next")
+      ->check(CLI::Range(int64_t{1}, int64_t{100'000}));
+  command
+      ->add_option_function<std::string>(
+          "--arrivals", [&flags](const std::string& name) { flags.poisson = name == "poisson"; },
+          "Of an open loop: poisson, as callers who know nothing of each other come, or constant")
+      ->check(CLI::IsMember({"poisson", "constant"}))
+      ->default_str("poisson");
+  command
+      ->add_option("--max-in-flight", flags.max_in_flight,
+                   "Of an open loop: a call that is due while so many are unanswered counts as not sent")
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}))
+      ->capture_default_str();
+  CLI::Option* duration = command->add_option("--duration-s", flags.duration_s, "Seconds, after the warm-up");
+  duration->check(CheckSeconds)->capture_default_str();
+  command->add_option("--requests", flags.requests, "Calls after the warm-up, instead of a duration")
+      ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max()))
+      ->excludes(duration);
+  command->add_option("--warm-up-s", flags.warm_up_s, "Seconds of the same load before, which are not counted")
+      ->check(CheckSeconds)
+      ->capture_default_str();
+  command->add_option("--connections", flags.connections, "Connections that the calls take in turn")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--call", [&flags](const std::string& name) { flags.call = bench::CallKinds().at(name); },
+          "What is asked for")
+      ->check(CLI::IsMember(bench::CallKinds()))
+      ->default_str("embed");
+  command
+      ->add_option(
+          "--sizes", flags.sizes,
+          "Images as SIDE or WIDTHxHEIGHT with weights, as in 224:8,1024x768:2; unset: as the model was trained")
+      ->check(CheckSizes);
+  command->add_option("--inputs-per-call", flags.inputs_per_call, "Images in a call, all of one size")
+      ->check(CLI::Range(1, 100'000))
+      ->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--format", [&flags](const std::string& name) { flags.format = bench::ImageFormats().at(name); },
+          "How images are sent; pixels: nothing to decode")
+      ->check(CLI::IsMember(bench::ImageFormats()))
+      ->default_str("pixels");
+  command
+      ->add_option_function<std::string>(
+          "--resize", [&flags](const std::string& name) { flags.resize = Resizes().at(name); },
+          "How the server fits encoded images; none: the sizes are what the model sees")
+      ->check(CLI::IsMember(Resizes()))
+      ->default_str("none");
+  command->add_option("--priority", flags.priority, "Of the calls, 0 to 9; higher runs sooner")
+      ->check(CLI::Range(uint32_t{0}, uint32_t{9}))
+      ->capture_default_str();
+  command->add_option("--seed", flags.seed, "Of arrivals, sizes and images")->capture_default_str();
+  command->add_option("--json", flags.json,
+                      "Report for programs, to a file; -: on standard output instead of the text");
 }
 
 // Usage errors and --help, which come as exceptions.
@@ -168,6 +245,11 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max()));
   command->add_flag("--allow-unused", load.allow_unused, "Drop tensors that the architecture does not use");
   command->callback([&] { exit_status = RunInspect(checkpoint, load); });
+
+  bench::BenchFlags load_test;
+  command = app.add_subcommand("bench", "Load a server with synthetic images, and measure how it bears it");
+  AddBenchFlags(command, load_test);
+  command->callback([&] { exit_status = bench::RunBench(load_test); });
 
   try {
     app.parse(argc, argv);

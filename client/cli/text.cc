@@ -94,7 +94,7 @@ std::string FormatProgress(size_t done, size_t total, size_t failed, std::chrono
   if (done > 0 && elapsed.count() > 0) {
     const double per_second = 1000.0 * static_cast<double>(done) / static_cast<double>(elapsed.count());
     const double left_s = static_cast<double>(total - done) / per_second;
-    absl::StrAppendFormat(&text, per_second < 10 ? "  %.1f files/s" : "  %.0f files/s", per_second);
+    absl::StrAppendFormat(&text, "  %.*f files/s", per_second < 10 ? 1 : 0, per_second);
     absl::StrAppendFormat(&text, "  %.0f s left", std::ceil(left_s));
   }
   if (failed > 0) absl::StrAppend(&text, "  ", failed, " failed");

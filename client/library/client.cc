@@ -1,23 +1,17 @@
 #include "lion/client.h"
 
-#include <grpcpp/grpcpp.h>
-
 #include <limits>
 #include <utility>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "grpc/health/v1/health.grpc.pb.h"
-#include "lion/v1/lion.grpc.pb.h"
+#include "client/library/call_status.h"
+#include "client/library/client_impl.h"
 
 namespace lion {
 namespace {
 
 using std::chrono::milliseconds;
-
-constexpr char kPushbackUrl[] = "lion.v1/grpc-retry-pushback-ms";
 
 bool IsThisMachine(const std::string& address) {
   return absl::StartsWith(address, "localhost") || absl::StartsWith(address, "127.") ||
@@ -42,50 +36,18 @@ grpc::ChannelArguments ChannelArguments(const ClientOptions& options) {
   // while no call is waiting.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 12'000);
   if (IsThisMachine(options.address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (options.own_connection) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return arguments;
-}
-
-// gRPC's codes and Abseil's are the same numbers.
-absl::Status ToStatus(const grpc::Status& status, const grpc::ClientContext& context) {
-  if (status.ok()) return absl::OkStatus();
-  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
-  const auto& trailers = context.GetServerTrailingMetadata();
-  if (const auto found = trailers.find("grpc-retry-pushback-ms"); found != trailers.end()) {
-    result.SetPayload(kPushbackUrl, absl::Cord(absl::string_view(found->second.data(), found->second.size())));
-  }
-  return result;
-}
-
-absl::Status CheckResultCount(int got, int want) {
-  if (got == want) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat("the server sent ", got, " results for ", want, " inputs"));
 }
 
 }  // namespace
 
-struct Client::Impl {
-  milliseconds timeout;
-  std::shared_ptr<grpc::Channel> channel;
-  std::unique_ptr<v1::LionService::Stub> stub;
-  std::unique_ptr<grpc::health::v1::Health::Stub> health;
-
-  // One unary call: `method` is a member of `service`.
-  template <typename Service, typename Request, typename Response>
-  absl::StatusOr<Response> Call(Service& service,
-                                grpc::Status (Service::*method)(grpc::ClientContext*, const Request&, Response*),
-                                const Request& request, const CallOptions& options) const {
-    grpc::ClientContext context;
-    const milliseconds limit = options.timeout.count() > 0 ? options.timeout : timeout;
-    if (limit.count() > 0) context.set_deadline(std::chrono::system_clock::now() + limit);
-    Response response;
-    const grpc::Status status = (service.*method)(&context, request, &response);
-    if (!status.ok()) return ToStatus(status, context);
-    return response;
-  }
-};
-
 Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Client::~Client() = default;
+
+Client::~Client() {
+  impl_->async_calls.CancelAll();
+  impl_->async_calls.WaitUntilNone();
+}
 
 absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& options) {
   if (options.address.empty()) return absl::InvalidArgumentError("address is empty; expected host:port");
@@ -132,6 +94,14 @@ absl::StatusOr<v1::Model> Client::GetModel(const std::string& model, const CallO
   return impl_->Call(*impl_->stub, &v1::LionService::Stub::GetModel, request, options);
 }
 
+absl::StatusOr<std::unique_ptr<EmbedStream>> Client::OpenEmbedStream(const StreamOptions& options) {
+  return EmbedStream::Open(impl_->channel, options);
+}
+
+absl::StatusOr<std::unique_ptr<ClassifyStream>> Client::OpenClassifyStream(const StreamOptions& options) {
+  return ClassifyStream::Open(impl_->channel, options);
+}
+
 bool Client::WaitForConnection(milliseconds limit) {
   return impl_->channel->WaitForConnected(std::chrono::system_clock::now() + limit);
 }
@@ -149,15 +119,6 @@ absl::StatusOr<HealthState> Client::CheckHealth(const std::string& service, cons
     default:
       return HealthState::kUnknown;
   }
-}
-
-std::optional<milliseconds> RetryPushback(const absl::Status& status) {
-  const auto payload = status.GetPayload(kPushbackUrl);
-  if (!payload.has_value()) return std::nullopt;
-  int64_t pushback_ms = 0;
-  // As gRPC's own retries have it: what is no number means "do not try again".
-  if (!absl::SimpleAtoi(std::string(*payload), &pushback_ms) || pushback_ms < 0) return milliseconds(-1);
-  return milliseconds(pushback_ms);
 }
 
 }  // namespace lion

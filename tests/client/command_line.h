@@ -60,6 +60,14 @@ class CommandLineTest : public ::testing::Test {
       }
       return grpc::Status::OK;
     };
+    handlers_.classify_stream = [this](grpc::ServerContext& context, ClassifyServerStream& stream) {
+      ++streams_;
+      return AnswerEach(context, stream, handlers_.classify);
+    };
+    handlers_.embed_stream = [this](grpc::ServerContext& context, EmbedServerStream& stream) {
+      ++streams_;
+      return AnswerEach(context, stream, handlers_.embed);
+    };
     server_ = std::make_unique<FakeServer>(&handlers_);
   }
 
@@ -85,7 +93,8 @@ class CommandLineTest : public ::testing::Test {
   std::string output_ = "io/stdout";
   std::string limit_;  // a shell command that ends in &&
   FakeHandlers handlers_;
-  std::atomic<int> calls_ = 0;
+  std::atomic<int> calls_ = 0;    // of classify, in streams and without
+  std::atomic<int> streams_ = 0;  // of either kind
   v1::ClassifyRequest last_classify_;
   v1::EmbedRequest last_embed_;
   std::string address_;

@@ -149,6 +149,25 @@ TEST_F(CommandLineTest, ManyFilesGoInOrderThroughFewCalls) {
   EXPECT_EQ(outcome.exit_status, 0) << outcome.err;
   EXPECT_EQ(outcome.out, want);
   EXPECT_EQ(calls_, 63);
+  EXPECT_EQ(streams_, 1);
+
+  handlers_.classify_stream = nullptr;  // an older server
+  const Outcome without = Run("classify many");
+  EXPECT_EQ(without.exit_status, 0) << without.err;
+  EXPECT_EQ(without.out, want);
+  EXPECT_EQ(without.err, "");
+  EXPECT_EQ(calls_, 2 * 63);
+}
+
+TEST_F(CommandLineTest, OnlyManyFilesTakeAStream) {
+  for (int i = 0; i < 17; ++i) folder_.Write(absl::StrCat("d/", i, ".png"), "7");
+  EXPECT_EQ(Run("classify d/1.png d/2.png").exit_status, 0);
+  EXPECT_EQ(Run("similar d/1.png d/2.png").exit_status, 0);
+  EXPECT_EQ(Run("embed d --pooling none").exit_status, 0);
+  EXPECT_EQ(streams_, 0);
+  EXPECT_EQ(Run("embed d --timeout-ms 70000").exit_status, 0);
+  EXPECT_EQ(streams_, 1);
+  EXPECT_EQ(last_embed_.options().timeout_ms(), 70'000u);
 }
 
 TEST_F(CommandLineTest, AFullQueueIsTriedAgain) {

@@ -24,6 +24,12 @@ class FakeLion final : public v1::LionService::Service {
                         v1::ClassifyResponse* response) override {
     return handlers_->classify ? handlers_->classify(*context, *request, *response) : kNotSet;
   }
+  grpc::Status EmbedStream(grpc::ServerContext* context, EmbedServerStream* stream) override {
+    return handlers_->embed_stream ? handlers_->embed_stream(*context, *stream) : kNotSet;
+  }
+  grpc::Status ClassifyStream(grpc::ServerContext* context, ClassifyServerStream* stream) override {
+    return handlers_->classify_stream ? handlers_->classify_stream(*context, *stream) : kNotSet;
+  }
   grpc::Status ListModels(grpc::ServerContext*, const v1::ListModelsRequest*,
                           v1::ListModelsResponse* response) override {
     return handlers_->list_models ? handlers_->list_models(*response) : kNotSet;

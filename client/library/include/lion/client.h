@@ -1,4 +1,4 @@
-// C++ client of a LION server: one connection, blocking calls, errors as absl::Status.
+// C++ client of a LION server: one connection, blocking and asynchronous calls, errors as absl::Status.
 //
 //   auto client = lion::Client::Create({.address = "localhost:8001"});
 //   lion::v1::ClassifyRequest request;
@@ -8,12 +8,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lion/stream.h"
 #include "lion/v1/lion.pb.h"
 
 namespace lion {
@@ -27,17 +29,34 @@ struct ClientOptions {
   // Largest response accepted: a larger one is RESOURCE_EXHAUSTED. At most 2^31 - 1, which is also the most that
   // protobuf can hold. The size of requests is the server's to limit.
   int64_t max_message_bytes = int64_t{256} << 20;
+  // Clients of one process with the same address share one connection, unless they want one of their own.
+  bool own_connection = false;
 };
 
 struct CallOptions {
   std::chrono::milliseconds timeout{0};  // deadline of this call; 0: ClientOptions::timeout
 };
 
+// A request in its wire form: made once, sent any number of times without being serialised or copied again. Immutable;
+// copies share the bytes. Request: v1::EmbedRequest or v1::ClassifyRequest.
+template <typename Request>
+class Prepared {
+ public:
+  Prepared(const Request& request);  // implicit, so that the calls below take a plain request as well
+  int64_t bytes() const;
+
+ private:
+  friend class Client;
+  struct Wire;
+  std::shared_ptr<const Wire> wire_;
+};
+
 // The answers of grpc.health.v1.
 enum class HealthState : uint8_t { kUnknown, kServing, kNotServing };
 
 // Thread-safe: any number of calls may run at once, and share one connection, which is made by the first call, kept by
-// pings while calls are open, and made again after a failure. Destroy only when no call is running.
+// pings while calls are open, and made again after a failure. Destroy only when no blocking call is running;
+// asynchronous ones are cancelled, and waited for, by the destructor.
 //
 // An error has the code the server (or gRPC) gave, and its message unchanged: the list is at LionService in
 // lion/v1/lion.proto. No call is retried here; RetryPushback says what the server thinks of it. In a request with
@@ -53,6 +72,22 @@ class Client {
   // OK guarantees one result per input, in order.
   absl::StatusOr<v1::EmbedResponse> Embed(const v1::EmbedRequest& request, const CallOptions& options = {});
   absl::StatusOr<v1::ClassifyResponse> Classify(const v1::ClassifyRequest& request, const CallOptions& options = {});
+
+  // For many requests: see lion/stream.h. INVALID_ARGUMENT: an option out of range. Does not connect: an unreachable
+  // server is UNAVAILABLE at the first request. Destroy the stream before the client.
+  absl::StatusOr<std::unique_ptr<EmbedStream>> OpenEmbedStream(const StreamOptions& options = {});
+  absl::StatusOr<std::unique_ptr<ClassifyStream>> OpenClassifyStream(const StreamOptions& options = {});
+
+  // Return at once. `done` is called exactly once, with what the blocking call would have returned, on a thread of
+  // gRPC's, where other answers wait until it returns: it must not block, nor destroy the client. It may start calls,
+  // but not once the destructor has begun. A request that no message can hold (2 GiB) is INVALID_ARGUMENT, and `done`
+  // is then called before these return.
+  void EmbedAsync(const Prepared<v1::EmbedRequest>& request, const CallOptions& options,
+                  std::function<void(absl::StatusOr<v1::EmbedResponse>)> done);
+  void ClassifyAsync(const Prepared<v1::ClassifyRequest>& request, const CallOptions& options,
+                     std::function<void(absl::StatusOr<v1::ClassifyResponse>)> done);
+  // The asynchronous calls that are running now are soon done: CANCELLED, where the answer was not there first.
+  void CancelAsyncCalls();
 
   absl::StatusOr<v1::ListModelsResponse> ListModels(const CallOptions& options = {});
   // `model` may be empty when the server has one model.
