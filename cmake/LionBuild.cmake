@@ -20,11 +20,24 @@ if(LION_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 if(LION_SANITIZE)
+  include(CheckCXXSourceCompiles)
+  set(CMAKE_REQUIRED_FLAGS "-fsanitize=${LION_SANITIZE}")
+  check_cxx_source_compiles("int main() { return 0; }" LION_SANITIZERS_LINK)
+  unset(CMAKE_REQUIRED_FLAGS)
+  if(NOT LION_SANITIZERS_LINK)
+    message(FATAL_ERROR "${CMAKE_CXX_COMPILER} cannot link with -fsanitize=${LION_SANITIZE}: its run-time libraries are "
+      "missing. scripts/setup.sh sanitize installs clang's (libclang-rt-14-dev on Debian 12); then configure with --fresh.")
+  endif()
   add_compile_options(-fsanitize=${LION_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${LION_SANITIZE})
+  # For tests: g++ and clang name their sanitizers differently.
+  add_compile_definitions(LION_SANITIZED)
 endif()
 
 set(LION_WARNINGS -Wall -Wextra -Wno-missing-field-initializers -Werror -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual)
+if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
+  list(APPEND LION_WARNINGS -Wthread-safety)
+endif()
 
 # lion_library(NAME SOURCES... DEPENDS...): one library per folder of the source tree. Its headers are included as
 # "NAME/header.h", and only by targets that link it: each library has an include root of its own that holds nothing but a

@@ -22,6 +22,10 @@ absl::Status ReadTextModel(const Checkpoint& checkpoint, const LoadOptions& opti
 
 // --- Shared by both.
 
+// No dimension that is computed with may be larger. An empty tensor takes no room in a file, so it may claim any; up to
+// this, no sum or product of sizes overflows.
+inline constexpr int64_t kMaxDimension = int64_t{1} << 30;
+
 // One more than the largest N of the names PREFIX N ".", at most `tensors`' size: gaps show as missing tensors.
 int64_t CountLayers(const Checkpoint& checkpoint, const std::string& prefix);
 

@@ -129,7 +129,7 @@ void TextSettings::SettleShape() {
   const std::string words = names_.encoder + "embeddings.word_embeddings.weight";
   const std::string norm = names_.encoder + "embeddings.LayerNorm.weight";
   config.width = Has(norm) ? Dimension(norm, 0) : Dimension(words, 1);
-  if (config.width <= 0) {
+  if (config.width <= 0 || config.width > kMaxDimension) {
     findings_.problems.push_back(
         Concat("width: tensors ", norm, " [D] and ", words, " [V, D] are absent or misshapen"));
     return;

@@ -123,7 +123,8 @@ void VisionSettings::SettleShape() {
     config.patch_size = config_.Integer("patch_size").value_or(config.patch_size);
   }
   config.width = Width();
-  if (config.width <= 0 || config.patch_size <= 0) {
+  const auto out_of_range = [](int64_t size) { return size <= 0 || size > kMaxDimension; };
+  if (out_of_range(config.width) || out_of_range(config.patch_size)) {
     findings_.problems.push_back(
         "width and patch size: tensors norm.weight [D] and patch_embed.proj.weight [D, 3, P, P] "
         "are absent or misshapen");
@@ -185,8 +186,10 @@ void VisionSettings::SettlePositions() {
              positions != nullptr ? "tensor pos_embed" : "the absence of tensor pos_embed");
   there.Settle(findings_);
   if (positions == nullptr) return;
-  const int64_t patches = positions->shape.size() == 3 ? positions->shape[1] - 1 : 0;
-  const auto side = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(std::max<int64_t>(patches, 0)))));
+  const bool measurable =
+      positions->shape.size() == 3 && positions->shape[1] > 0 && positions->shape[1] < kMaxDimension;
+  const int64_t patches = measurable ? positions->shape[1] - 1 : 0;
+  const auto side = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(patches))));
   if (side == 0 || side * side != patches) {
     findings_.problems.push_back("position grid: tensor pos_embed is " + ShapeText(positions->shape) +
                                  ", expected [1, 1 + n * n, D] for a square grid");

@@ -1,19 +1,26 @@
 #!/bin/sh
-# Installs the Debian packages that are missing. scripts/setup.sh [build|test|lint]: what is needed to build (default), to
-# run the tests as well, or to check format and style as well.
+# Installs the Debian packages that are missing. scripts/setup.sh [build|test|sanitize|lint]: what is needed to build
+# (default), to run the tests as well, to run them with the preset asan, or to check format and style as well.
 set -eu
 
 build="ca-certificates cmake ninja-build g++ pkg-config libgrpc++-dev protobuf-compiler protobuf-compiler-grpc
   libprotobuf-dev libabsl-dev libcli11-dev nlohmann-json3-dev libspdlog-dev libdnnl-dev libhwy-dev libjpeg-dev libpng-dev
   libwebp-dev zlib1g-dev"
-test="libgtest-dev libgmock-dev"
+test="libgtest-dev libgmock-dev libbenchmark-dev"
+# The clang of Debian 13 and of 12. llvm: for the names of functions in the sanitizers' reports.
+case "$(. /etc/os-release && echo "${VERSION_ID:-}")" in
+  13*) clang=19 ;;
+  *) clang=14 ;;
+esac
+sanitize="clang-$clang libclang-rt-$clang-dev llvm-$clang"
 lint="clang-format-14"
 
 case "${1:-build}" in
   build) wanted="$build" ;;
   test) wanted="$build $test" ;;
+  sanitize) wanted="$build $test $sanitize" ;;
   lint) wanted="$build $test $lint" ;;
-  *) echo "setup.sh: '$1' is none of build, test, lint" >&2; exit 2 ;;
+  *) echo "setup.sh: '$1' is none of build, test, sanitize, lint" >&2; exit 2 ;;
 esac
 
 missing=""

@@ -1,8 +1,9 @@
 #include "kernels/cpu/thread_pool.h"
 
-#include <omp.h>
-
 #include <chrono>
+
+// OpenMP 5.2, section 18.2.1. Its header <omp.h> is the compiler's own; the library is the one that oneDNN uses.
+extern "C" void omp_set_num_threads(int threads);
 
 namespace lion::cpu {
 namespace {

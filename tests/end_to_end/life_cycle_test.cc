@@ -262,7 +262,7 @@ TEST(LifeCycleTest, AllTheFilesThatMayBeOpenAreUsed) {
   EXPECT_THAT(server.standard_error(), HasSubstr(absl::StrCat("up to ", files.before().rlim_max, " open files")));
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which take all of the address space
+#ifndef LION_SANITIZED  // which take all of the address space
 TEST(LifeCycleTest, ThreadsThatCannotBeHadAreOneClearError) {
   // Stacks of 8 MiB each.
   const LowerLimit memory(RLIMIT_AS, rlim_t{3} << 30);

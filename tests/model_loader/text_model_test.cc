@@ -226,5 +226,15 @@ TEST_F(SentenceEncoder, IsRefusedWhereItsModulesAreNotComputed) {
   EXPECT_THAT(LoadError(folder_.path()), HasSubstr("no folder beside it"));
 }
 
+// An empty tensor takes no room in a file, whatever its other dimensions claim. (Found by fuzz_settings.)
+TEST(TextModel, AWidthThatOverflowsIsRefused) {
+  Shapes shapes = TextShapes(Gates::kDecay);
+  shapes.erase("bert.embeddings.LayerNorm.weight");
+  for (const int64_t width : {INT64_MAX, INT64_MAX / 2, int64_t{1} << 31}) {
+    shapes["bert.embeddings.word_embeddings.weight"] = {0, width};
+    EXPECT_THAT(Error(shapes, ""), HasSubstr("width: tensors bert.embeddings.LayerNorm.weight [D]"));
+  }
+}
+
 }  // namespace
 }  // namespace lion

@@ -119,6 +119,24 @@ TEST(VisionModel, PositionGridMustBeSquare) {
               HasSubstr("pos_embed is [1, 433, 12], expected [1, 1 + n * n, D]"));
 }
 
+// An empty tensor takes no room in a file, whatever its other dimensions claim. (Found by fuzz_settings.)
+TEST(VisionModel, SizesThatOverflowAreRefused) {
+  const TempFolder folder;
+  Shapes shapes = VisionShapes(Gates::kDecay, false, true);
+  shapes["pos_embed"] = {0, INT64_MAX, 12};
+  EXPECT_THAT(LoadError(folder.Write("m.safetensors", testing::Safetensors(shapes)), kMean),
+              HasSubstr("pos_embed is [0, 9223372036854775807, 12], expected [1, 1 + n * n, D]"));
+  for (const char* other :
+       {"patch_embed.proj.weight", "norm.weight", "blocks.0.mlp.fc1.bias", "blocks.1.mlp.fc1.bias"}) {
+    shapes.erase(other);
+  }
+  for (const int64_t width : {INT64_MAX, INT64_MAX / 2, INT64_MAX / 3 + 1, int64_t{1} << 31}) {
+    shapes["cls_token"] = {0, 1, width};
+    EXPECT_THAT(LoadError(folder.Write("m.safetensors", testing::Safetensors(shapes)), kMean),
+                HasSubstr("width and patch size: tensors norm.weight [D]"));
+  }
+}
+
 // Model and average with different first elements, in the DeiT layout.
 TEST(VisionModel, KeepsModelAndAverageApart) {
   const TempFolder folder;

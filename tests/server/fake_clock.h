@@ -16,7 +16,7 @@ class FakeClock : public Clock {
     return now_ns_;
   }
 
-  void WaitUntil(CondVar& condition, Mutex& mutex, int64_t when_ns) override {
+  void WaitUntil(CondVar& condition, Mutex& mutex, int64_t when_ns) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     {
       MutexLock lock(mutex_);
       if (now_ns_ >= when_ns) return;

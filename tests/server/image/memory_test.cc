@@ -46,15 +46,10 @@ namespace {
 using ::lion::testing::ExtraFile;
 using ::lion::testing::GoldenFile;
 
-#if defined(__has_feature)
-constexpr bool kClangSanitizer = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
-#else
-constexpr bool kClangSanitizer = false;
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef LION_SANITIZED
 constexpr bool kSanitizer = true;
 #else
-constexpr bool kSanitizer = kClangSanitizer;
+constexpr bool kSanitizer = false;
 #endif
 
 // Runs `work` again and again; the first time its first allocation fails, then its second, and so on, until none did.

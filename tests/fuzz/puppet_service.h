@@ -1,0 +1,20 @@
+// One model over a puppet engine, with limits small enough for thousands of calls a second.
+#pragma once
+
+#include <memory>
+
+#include "server/model_service.h"
+
+namespace lion::fuzz {
+
+// Lives as long as the process: threads of it run until the end.
+struct PuppetResources {
+  SteadyClock clock;
+  FairBudget decode_bytes{int64_t{8} << 20};
+  FairBudget device_turn{1};
+  DecodePool decode_pool{{.threads = 1}, &clock, &decode_bytes};
+};
+
+std::unique_ptr<ModelService> MakePuppetService(PuppetResources* resources);
+
+}  // namespace lion::fuzz
