@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs the Debian packages that are missing. scripts/setup.sh [build|test|sanitize|lint]: what is needed to build
-# (default), to run the tests as well, to run them with the preset asan, or to check format and style as well.
+# Installs the Debian packages that are missing. scripts/setup.sh [build|test|sanitize|lint|coverage]: what is needed to
+# build (default), to run the tests as well, to run them with the preset asan, to check format and style as well, or to
+# count the lines that tests run.
 set -eu
 
 build="ca-certificates cmake ninja-build g++ pkg-config libgrpc++-dev protobuf-compiler protobuf-compiler-grpc
@@ -13,14 +14,16 @@ case "$(. /etc/os-release && echo "${VERSION_ID:-}")" in
   *) clang=14 ;;
 esac
 sanitize="clang-$clang libclang-rt-$clang-dev llvm-$clang"
-lint="clang-format-14"
+lint="clang-format-14 clang-tidy-14 $sanitize"
+coverage="python3"
 
 case "${1:-build}" in
   build) wanted="$build" ;;
   test) wanted="$build $test" ;;
   sanitize) wanted="$build $test $sanitize" ;;
   lint) wanted="$build $test $lint" ;;
-  *) echo "setup.sh: '$1' is none of build, test, sanitize, lint" >&2; exit 2 ;;
+  coverage) wanted="$build $test $coverage" ;;
+  *) echo "setup.sh: '$1' is none of build, test, sanitize, lint, coverage" >&2; exit 2 ;;
 esac
 
 missing=""

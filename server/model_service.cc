@@ -1,6 +1,7 @@
 #include "server/model_service.h"
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 #include <utility>
 
@@ -53,7 +54,7 @@ class ModelService::Task : public BatchTask {
     timing.compute_ns = compute_ns;
     timing.batch_inputs = batch_inputs;
     timing.batch_tokens = batch_tokens;
-    absl::Status status = device.ok() ? std::move(result.status) : device;
+    absl::Status status = device.ok() ? result.status : device;
     call_->Finish(index_, std::move(status), std::move(result), timing);
   }
 
@@ -141,7 +142,7 @@ absl::Status ModelService::WarmUp(int64_t budget_ns, const std::function<void(co
     }
     const int64_t end_ns = shared_.clock->NowNs();
     progress(absl::StrCat("warm-up of ", info_.name, ": ", inputs, inputs == 1 ? " image, " : " images, ",
-                          inputs * *tokens, " tokens: ", static_cast<double>((end_ns - start_ns) / 10'000) / 100,
+                          inputs * *tokens, " tokens: ", std::round(static_cast<double>(end_ns - start_ns) / 1e4) / 100,
                           " ms"));
     if (!results[0].status.ok()) {
       warning(absl::StrCat("model ", info_.name, " answers a blank image with: ", results[0].status.message()));

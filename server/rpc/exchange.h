@@ -106,7 +106,8 @@ class Exchange {
 
   // What says whose response it is: also of one that holds an error.
   void FillHead(Response* response) const {
-    response->set_request_id(request_.request_id());
+    // What did not parse has left half a request, maybe with an id that is not UTF-8.
+    if (parsed_) response->set_request_id(request_.request_id());
     if (model_ == nullptr) return;
     response->set_model(model_->info().name);
     response->set_model_version(model_->info().version);
