@@ -143,6 +143,11 @@ void Batcher::ReleaseLocked(int64_t tokens) {
 }
 
 void Batcher::Apply(const BatchPlan& plan, Batch* batch, std::vector<Dropped>* dropped) {
+  // From the back, where one piece of a caller takes back the time of the next.
+  for (size_t i = queue_.size(); i-- > 0;) {
+    const Verdict verdict = plan.verdicts[i];
+    if (verdict == Verdict::kExpired || verdict == Verdict::kCancelled) fair_order_.Drop(queue_[i].place);
+  }
   size_t kept = 0;
   for (size_t i = 0; i < queue_.size(); ++i) {
     if (plan.verdicts[i] == Verdict::kWaits) {
@@ -154,11 +159,7 @@ void Batcher::Apply(const BatchPlan& plan, Batch* batch, std::vector<Dropped>* d
       continue;
     }
     ReleaseLocked(queue_[i].tokens);
-    if (plan.verdicts[i] == Verdict::kRuns) {
-      fair_order_.Serve(queue_[i].place);
-    } else {
-      fair_order_.Drop(queue_[i].place);
-    }
+    if (plan.verdicts[i] == Verdict::kRuns) fair_order_.Serve(queue_[i].place);
     switch (plan.verdicts[i]) {
       case Verdict::kExpired:
         dropped->push_back({std::move(tasks_[i]), absl::DeadlineExceededError("the deadline passed in the queue")});

@@ -150,9 +150,8 @@ KernelCase MakeLayerNorm(Bench& bench, int64_t width, int64_t rows) {
                          .output = output.floats()};
   };
   return {
-      .type = DataType::kFloat32,
       .tokens = static_cast<double>(rows),
-      .flops = 0,
+      .bytes = 8.0 * static_cast<double>(rows * width),
       .prepare = {},
       .run = [&bench, o, args, rows] { return bench.cpu->layer_norm(*bench.context, args(o->input, rows, o->output)); },
       .mistake = [&bench, o, args, rows, width]() -> std::string {

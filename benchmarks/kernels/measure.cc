@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
 #include <new>
 
@@ -93,7 +95,9 @@ std::string Compare(DataType type, std::span<const float> got, std::span<const f
   }
   const double error = std::sqrt(difference / size);
   if (error <= bound) return "";
-  return "the relative error is " + std::to_string(error) + ", over " + std::to_string(bound);
+  std::array<char, 80> text{};
+  std::snprintf(text.data(), text.size(), "the relative error is %.2g, over %.2g", error, bound);
+  return text.data();
 }
 
 Array::Array(DataType type, int64_t count) : type_(type), count_(count) {

@@ -66,14 +66,14 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
       reading_ = false;
       if (!ok) {
         read_all_ = true;
-      } else if (!finished_) {
+      } else if (failure_.ok()) {
         item = TakeRequest();
         starting_ = item != nullptr;
       }
     }
-    if (item != nullptr) Start(item);
+    if (item != nullptr && !Start(item)) return;
     MutexLock lock(mutex_);
-    starting_ = false;
+    if (item != nullptr) starting_ = false;
     Proceed();
   }
 
@@ -109,10 +109,17 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
  private:
   using ExchangeOfThis = Exchange<Request, Response>;
+  // A try repeats what admission checks, images' headers included: not for every response of a full batch.
+  static constexpr int64_t kRetryNs = 1'000'000;
 
   StreamReactor(const ExchangeContext& server, const StreamLimits& limits, grpc::CallbackServerContext* context,
                 OpenStreams* streams)
-      : server_(server), limits_(limits), context_(context), streams_(streams), caller_(CallerOf(*context)) {}
+      : server_(server),
+        limits_(limits),
+        context_(context),
+        streams_(streams),
+        caller_(CallerOf(*context)),
+        deadline_ns_(DeadlineNs(*context, server.clock->NowNs())) {}
 
   // A request that was read and is not answered.
   struct Item {
@@ -133,7 +140,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // Null: there is no memory for it, which ends the stream.
   Item* TakeRequest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) try {
     const int64_t now_ns = server_.clock->NowNs();
-    auto item = std::make_unique<Item>(next_sequence_, server_, caller_, now_ns, DeadlineNs(*context_, now_ns));
+    auto item = std::make_unique<Item>(next_sequence_, server_, caller_, now_ns, deadline_ns_);
     item->message.Swap(&incoming_);
     item->bytes = static_cast<int64_t>(item->message.Length());
     held_bytes_ += item->bytes;
@@ -141,14 +148,13 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     unanswered_.emplace(next_sequence_++, std::move(item));
     return taken;
   } catch (const std::bad_alloc&) {
-    Fail(absl::ResourceExhaustedError("no memory to accept the request"));
+    Fail(TryAgainIn(kUnknownPushbackMs, "no memory to accept the request"));
     return nullptr;
   }
 
   // Nobody reads any more.
   void GiveUp() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     Fail(absl::CancelledError("cancelled by the caller"));
-    for (auto& [sequence, item] : unanswered_) item->exchange->Abandon();
     while (outgoing_.size() > (writing_ ? 1 : 0)) {
       held_bytes_ -= outgoing_.back().bytes;
       outgoing_.pop_back();
@@ -157,25 +163,30 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
   void Fail(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (failure_.ok()) failure_ = status;
+    for (auto& [sequence, item] : unanswered_) item->exchange->Abandon();
   }
 
-  // Without the lock.
-  void Start(Item* item) {
+  // Without the lock, with starting_ set. False: the item waits, and starting_ is no longer this thread's.
+  bool Start(Item* item) {
     const uint64_t sequence = item->sequence;
     const std::shared_ptr<ExchangeOfThis> exchange = item->exchange;
     while (true) {
       const bool had_company = HasCompany();
       absl::Status status = exchange->Start(
           &item->message, [self = self_, item](InferenceReply reply) { self->Answer(item, std::move(reply)); });
-      if (status.ok()) return Recount(sequence, exchange->charged_bytes());
+      if (status.ok()) {
+        Recount(sequence, exchange->charged_bytes());
+        return true;
+      }
       if (absl::IsResourceExhausted(status)) {
-        if (Postpone(item)) return;
+        if (Postpone(item)) return false;
         // What gave it company has ended meanwhile, and may have made room.
         if (had_company) continue;
       }
       InferenceReply refusal;
       refusal.status = std::move(status);
-      return Answer(item, std::move(refusal));
+      Answer(item, std::move(refusal));
+      return true;
     }
   }
 
@@ -191,6 +202,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     MutexLock lock(mutex_);
     if (!HasCompanyLocked()) return false;
     waiting_ = item;
+    starting_ = false;
+    Proceed();
     return true;
   }
 
@@ -219,6 +232,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
         held_bytes_ -= outgoing.bytes;
       }
     }
+    // Nothing of the server may be held any more once the stream can end.
+    outgoing.exchange.reset();
     GoOn();
   }
 
@@ -227,30 +242,45 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     Item* item = nullptr;
     {
       MutexLock lock(mutex_);
+      const int64_t now_ns = server_.clock->NowNs();
+      if (waiting_ == nullptr || (HasCompanyLocked() && now_ns - last_try_ns_ < kRetryNs)) return Proceed();
+      last_try_ns_ = now_ns;
       item = std::exchange(waiting_, nullptr);
-      if (item == nullptr) return Proceed();
       starting_ = true;
     }
-    Start(item);
+    if (!Start(item)) return;
     MutexLock lock(mutex_);
     starting_ = false;
     Proceed();
   }
 
-  // An error ends the stream.
-  absl::Status MakeResponse(const Item& item, InferenceReply reply, grpc::ByteBuffer* message) try {
-    Response response;
+  // An error ends the stream: there was not even memory to say that there is none.
+  absl::Status MakeResponse(const Item& item, InferenceReply reply, grpc::ByteBuffer* message) {
     absl::Status status = reply.status;
-    if (status.ok()) status = item.exchange->Fill(std::move(reply), &response);
-    if (!status.ok()) {
-      response.Clear();
-      item.exchange->FillHead(&response);
-      *response.mutable_error() = ToError(status);
+    if (status.ok()) {
+      status = Respond(
+          item, [&](Response* response) { return item.exchange->Fill(std::move(reply), response); }, message);
+      if (status.ok()) return status;
     }
+    return Respond(
+        item,
+        [&](Response* response) {
+          item.exchange->FillHead(response);
+          *response->mutable_error() = ToError(status);
+          return absl::OkStatus();
+        },
+        message);
+  }
+
+  template <class Fill>
+  static absl::Status Respond(const Item& item, const Fill& fill, grpc::ByteBuffer* message) try {
+    Response response;
+    if (absl::Status status = fill(&response); !status.ok()) return status;
     response.set_sequence(item.sequence);
     return Serialize(response, message);
   } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("no memory for the response");
+    message->Clear();
+    return TryAgainIn(kUnknownPushbackMs, "no memory for the response");
   }
 
   // Whatever there is to do for gRPC now.
@@ -284,12 +314,14 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   grpc::CallbackServerContext* const context_;
   OpenStreams* const streams_;
   const uint64_t caller_;
+  const int64_t deadline_ns_;            // of the stream
   std::shared_ptr<StreamReactor> self_;  // until OnDone
 
   mutable Mutex mutex_;
   grpc::ByteBuffer incoming_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<uint64_t, std::unique_ptr<Item>> unanswered_ ABSL_GUARDED_BY(mutex_);
+  int64_t last_try_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   Item* waiting_ ABSL_GUARDED_BY(mutex_) = nullptr;        // one of them, for room
   std::deque<Outgoing> outgoing_ ABSL_GUARDED_BY(mutex_);  // the first is being sent while writing_
   int64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -3,125 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
-#include <random>
 #include <string>
 #include <thread>
 
 #include "absl/strings/cord.h"
-#include "tests/server/fake_clock.h"
+#include "tests/server/batcher_fixture.h"
 
 namespace lion {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// What became of the tasks, in order, and a gate that holds batches back.
-class Puppet {
- public:
-  void Run(const std::vector<int>& batch, FakeClock& clock, int64_t takes_ns) {
-    MutexLock lock(mutex_);
-    ++running_;
-    changed_.NotifyAll();
-    while (held_) changed_.Wait(mutex_);
-    if (takes_ns > 0) clock.AdvanceTo(clock.NowNs() + takes_ns);
-    batches_.push_back(batch);
-    changed_.NotifyAll();
-  }
-  void Drop(int id, const absl::Status& why) {
-    MutexLock lock(mutex_);
-    dropped_.push_back({id, why});
-    changed_.NotifyAll();
-  }
-  void Hold(bool held) {
-    MutexLock lock(mutex_);
-    held_ = held;
-    changed_.NotifyAll();
-  }
-  void AwaitRunning(int batches) {
-    MutexLock lock(mutex_);
-    while (running_ < batches) changed_.Wait(mutex_);
-  }
-  std::vector<std::vector<int>> batches() {
-    MutexLock lock(mutex_);
-    return batches_;
-  }
-  std::vector<std::pair<int, absl::Status>> dropped() {
-    MutexLock lock(mutex_);
-    return dropped_;
-  }
-  void AwaitDropped(size_t count) {
-    MutexLock lock(mutex_);
-    while (dropped_.size() < count) changed_.Wait(mutex_);
-  }
-
- private:
-  Mutex mutex_;
-  CondVar changed_;
-  bool held_ ABSL_GUARDED_BY(mutex_) = false;
-  int running_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<std::vector<int>> batches_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::pair<int, absl::Status>> dropped_ ABSL_GUARDED_BY(mutex_);
-};
-
-class NumberedTask : public BatchTask {
- public:
-  NumberedTask(Puppet* puppet, int number) : puppet_(puppet), number_(number) {}
-  void Drop(const absl::Status& why) override { puppet_->Drop(number_, why); }
-  int number() const { return number_; }
-
- private:
-  Puppet* const puppet_;
-  const int number_;
-};
-
-class BatcherTest : public ::testing::Test {
- protected:
-  void Start(const BatcherOptions& options, int64_t batch_takes_ns = 0) {
-    absl::StatusOr<std::unique_ptr<Batcher>> batcher =
-        Batcher::Create(options, &clock_, &turn_, [this, batch_takes_ns](Batch batch) {
-          std::vector<int> numbers;
-          for (const auto& task : batch.tasks) numbers.push_back(static_cast<NumberedTask&>(*task).number());
-          puppet_.Run(numbers, clock_, batch_takes_ns);
-        });
-    ASSERT_TRUE(batcher.ok()) << batcher.status();
-    batcher_ = *std::move(batcher);
-  }
-
-  Batcher::Entry Entry(int number, int64_t tokens) {
-    absl::StatusOr<Batcher::Reservation> room = batcher_->Reserve(tokens);
-    EXPECT_TRUE(room.ok()) << room.status();
-    Batcher::Entry entry;
-    entry.reservation = *std::move(room);
-    entry.task = std::make_unique<NumberedTask>(&puppet_, number);
-    return entry;
-  }
-  void Submit(Batcher::Entry entry) {
-    std::vector<Batcher::Entry> entries;
-    entries.push_back(std::move(entry));
-    batcher_->Submit(std::move(entries));
-  }
-  // Occupies the device with task `number`, so that what follows has to wait.
-  void Occupy(int number) {
-    puppet_.Hold(true);
-    Submit(Entry(number, 1));
-    puppet_.AwaitRunning(1);
-  }
-  void Finish() {
-    puppet_.Hold(false);
-    batcher_->Drain();
-    ASSERT_TRUE(batcher_->WaitIdle(kNever));
-  }
-
-  static constexpr BatcherOptions kOptions = {.limits = {.max_tokens = 10}, .max_queue_tokens = 100};
-
-  FakeClock clock_;
-  FairBudget turn_{1};
-  Puppet puppet_;
-  std::unique_ptr<Batcher> batcher_;
-};
 
 TEST_F(BatcherTest, BatchesFormWhileTheDeviceIsBusy) {
   Start(kOptions);
@@ -151,47 +44,6 @@ TEST_F(BatcherTest, HigherPriorityRunsFirstAndFifoWithin) {
   }
   Finish();
   EXPECT_THAT(puppet_.batches(), ElementsAre(ElementsAre(0), ElementsAre(3, 4), ElementsAre(1, 2)));
-}
-
-TEST_F(BatcherTest, CallersTakeTurnsHoweverMuchEachHasWaiting) {
-  Start(kOptions);
-  Occupy(0);
-  for (int i = 1; i <= 6; ++i) {
-    Batcher::Entry entry = Entry(i, 5);
-    entry.caller = i <= 4 ? 1 : 2;
-    Submit(std::move(entry));
-  }
-  Finish();
-  EXPECT_THAT(puppet_.batches(), ElementsAre(ElementsAre(0), ElementsAre(1, 5), ElementsAre(2, 6), ElementsAre(3, 4)));
-}
-
-TEST_F(BatcherTest, AProbeOfHighestPriorityKeepsTheLatencyBound) {
-  constexpr int64_t kBatchNs = 1'000'000;
-  Start({.limits = {.max_tokens = 100, .priority_step_tokens = 400}, .max_queue_tokens = 10'000}, kBatchNs);
-  constexpr int kProbe = 1'000'000;
-  std::mt19937 random(3);
-  for (int round = 0; round < 50; ++round) {
-    puppet_.Hold(true);
-    // The caller of bulk work always has a full queue, of pieces up to a batch and more.
-    const int bulk = std::uniform_int_distribution<int>(5, 60)(random);
-    for (int i = 0; i < bulk; ++i) Submit(Entry(i, std::uniform_int_distribution<int>(1, 150)(random)));
-    puppet_.AwaitRunning(static_cast<int>(puppet_.batches().size()) + 1);
-    const int64_t arrival_ns = clock_.NowNs();
-    Batcher::Entry probe = Entry(kProbe, 10);
-    probe.caller = 2;
-    probe.priority = kMaxPriority;
-    Submit(std::move(probe));
-    const size_t batches_before = puppet_.batches().size();
-    puppet_.Hold(false);
-    ASSERT_TRUE(batcher_->WaitIdle(kNever));
-    const std::vector<std::vector<int>> batches = puppet_.batches();
-    size_t at = batches_before;
-    while (at < batches.size() && std::ranges::count(batches[at], kProbe) == 0) ++at;
-    ASSERT_LT(at, batches.size());
-    // A = 0: the rest of the running batch, and the probe's own.
-    EXPECT_LE(static_cast<int64_t>(at - batches_before + 1) * kBatchNs, 2 * kBatchNs) << "round " << round;
-    EXPECT_GE(clock_.NowNs(), arrival_ns);
-  }
 }
 
 TEST_F(BatcherTest, ExpiredTasksAreDroppedUnrun) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <random>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,12 +25,14 @@ class Simulation {
     int64_t work = 0;
     int priority = 0;
     FairOrder::Place place;
-    int64_t own_before = 0;                         // of its caller's, when it came
+    int64_t own_before = 0;                         // of its caller's when it came, dropped work included
     std::map<uint64_t, int64_t> served_at_arrival;  // caller -> work
   };
 
   void Push(uint64_t caller, int64_t work, int priority = 0) {
-    Piece piece = {caller, work, priority, order_.Enter(caller, work, priority), waiting_work_[caller], {}};
+    Piece piece = {
+        caller, work, priority, order_.Enter(caller, work, priority), waiting_work_[caller] + dropped_work_[caller],
+        {}};
     if (served_.size() < 10) piece.served_at_arrival = served_;
     waiting_work_[caller] += work;
     queue_.emplace(std::pair(piece.place.order, next_++), std::move(piece));
@@ -40,17 +43,20 @@ class Simulation {
     waiting_work_[piece.caller] -= piece.work;
     order_.Serve(piece.place);
     served_[piece.caller] += piece.work;
+    if (queue_.empty()) dropped_work_.clear();
     return piece;
   }
-  void DropAllOf(uint64_t caller) {
-    for (auto i = queue_.begin(); i != queue_.end();) {
-      if (i->second.caller == caller) {
-        order_.Drop(i->second.place);
-        waiting_work_[caller] -= i->second.work;
-        i = queue_.erase(i);
-      } else {
-        ++i;
-      }
+  // The first `count` of that caller's.
+  void DropSomeOf(uint64_t caller, int count) {
+    std::vector<std::pair<int64_t, int>> keys;
+    for (const auto& [key, piece] : queue_) {
+      if (piece.caller == caller && count-- > 0) keys.push_back(key);
+    }
+    for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
+      order_.Drop(queue_.at(*key).place);
+      waiting_work_[caller] -= queue_.at(*key).work;
+      dropped_work_[caller] += queue_.at(*key).work;
+      queue_.erase(*key);
     }
   }
   bool empty() const { return queue_.empty(); }
@@ -67,6 +73,7 @@ class Simulation {
   FairOrder order_{kStep};
   std::map<std::pair<int64_t, int>, Piece> queue_;
   std::map<uint64_t, int64_t> waiting_work_;
+  std::map<uint64_t, int64_t> dropped_work_;  // since everything was done
   std::map<uint64_t, int64_t> served_;
   int next_ = 0;
 };
@@ -158,7 +165,7 @@ TEST(FairOrderTest, DroppedWorkIsNotCounted) {
   Simulation simulation;
   for (int i = 0; i < 100; ++i) simulation.Push(1, 10);
   for (int i = 0; i < 100; ++i) simulation.Push(2, 10);
-  simulation.DropAllOf(1);
+  simulation.DropSomeOf(1, 100);
   simulation.Push(1, 10);
   simulation.Pop();
   EXPECT_EQ(simulation.Pop().caller, 1u);
@@ -173,11 +180,45 @@ TEST(FairOrderTest, ForgetsCallersWhoHaveGone) {
   }
 }
 
-// The bound of the header, on random traffic: callers with different sizes, bursts and priorities.
-class FairOrderBoundTest : public ::testing::TestWithParam<bool> {};
+TEST(FairOrderTest, AHeadStartThatOvertookNobodyIsNotSpent) {
+  for (const int priority : {0, 1, 9}) {
+    Simulation simulation;
+    // Alone for a while, with something always waiting.
+    simulation.Push(1, 10, priority);
+    for (int i = 0; i < 100'000; ++i) {
+      simulation.Push(1, 10, priority);
+      simulation.Pop();
+    }
+    simulation.Push(2, 10, priority);
+    int64_t served_to_2 = 0;
+    for (int i = 0; i < 20; ++i) {
+      const Simulation::Piece piece = simulation.Pop();
+      if (piece.caller == 2) served_to_2 += piece.work;
+      simulation.Push(piece.caller, 10, priority);
+    }
+    EXPECT_NEAR(static_cast<double>(served_to_2), 100, 10) << "priority " << priority;
+  }
+}
+
+TEST(FairOrderTest, WhatExpiresEarnsNoDoubleShareLater) {
+  Simulation simulation;
+  for (int i = 0; i < 100; ++i) simulation.Push(1, 10);
+  for (int i = 0; i < 100; ++i) simulation.Push(2, 10);
+  simulation.DropSomeOf(1, 50);
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(simulation.Pop().caller, 2u) << i;
+  for (int i = 0; i < 50; ++i) simulation.Push(1, 10);
+  const int64_t before_1 = simulation.served(1), before_2 = simulation.served(2);
+  for (int i = 0; i < 40; ++i) simulation.Pop();
+  EXPECT_NEAR(static_cast<double>(simulation.served(1) - before_1),
+              static_cast<double>(simulation.served(2) - before_2), 20);
+}
+
+// The bound of the header, on random traffic: callers with different sizes, bursts and priorities, and drops.
+enum class Priorities { kNone, kAllAlike, kMixed };
+
+class FairOrderBoundTest : public ::testing::TestWithParam<Priorities> {};
 
 TEST_P(FairOrderBoundTest, NobodyIsOvertakenByMoreThanTheBound) {
-  const bool with_priorities = GetParam();
   constexpr uint64_t kCallers = 6;
   std::mt19937 random(11);
   const auto pick = [&random](int64_t low, int64_t high) {
@@ -186,16 +227,17 @@ TEST_P(FairOrderBoundTest, NobodyIsOvertakenByMoreThanTheBound) {
   for (int round = 0; round < 200; ++round) {
     Simulation simulation;
     std::vector<int64_t> largest(kCallers);
-    std::vector<int> priority(kCallers);
+    std::vector<int> priority(kCallers, GetParam() == Priorities::kNone ? 0 : kMaxPriority);
     for (uint64_t caller = 0; caller < kCallers; ++caller) {
       largest[caller] = pick(1, 300);
-      priority[caller] = with_priorities ? static_cast<int>(pick(0, kMaxPriority)) : 0;
+      if (GetParam() == Priorities::kMixed) priority[caller] = static_cast<int>(pick(0, kMaxPriority));
     }
     for (int event = 0; event < 500; ++event) {
       const auto caller = static_cast<uint64_t>(pick(0, kCallers - 1));
       for (int64_t burst = pick(0, 4); burst > 0; --burst) {
         simulation.Push(caller, pick(1, largest[caller]), priority[caller]);
       }
+      if (pick(0, 20) == 0) simulation.DropSomeOf(caller, static_cast<int>(pick(1, 5)));
       if (simulation.empty()) continue;
       const Simulation::Piece piece = simulation.Pop();
       for (uint64_t other = 0; other < kCallers; ++other) {
@@ -203,7 +245,7 @@ TEST_P(FairOrderBoundTest, NobodyIsOvertakenByMoreThanTheBound) {
         const auto found = piece.served_at_arrival.find(other);
         const int64_t overtook =
             simulation.served(other) - (found == piece.served_at_arrival.end() ? 0 : found->second);
-        const int64_t aged = with_priorities ? kMaxPriority * kStep : 0;
+        const int64_t aged = GetParam() == Priorities::kMixed ? kMaxPriority * kStep : 0;
         const int64_t bound = std::max<int64_t>(0, piece.own_before + largest[piece.caller] + largest[other] +
                                                        (priority[other] - piece.priority) * kStep + aged);
         ASSERT_LE(overtook, bound + simulation.served() / 1000)
@@ -213,8 +255,19 @@ TEST_P(FairOrderBoundTest, NobodyIsOvertakenByMoreThanTheBound) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Traffic, FairOrderBoundTest, ::testing::Bool(),
-                         [](const auto& param) { return param.param ? "WithPriorities" : "OfEqualPriority"; });
+std::string NameOf(const ::testing::TestParamInfo<Priorities>& traffic) {
+  switch (traffic.param) {
+    case Priorities::kNone:
+      return "WithoutPriorities";
+    case Priorities::kAllAlike:
+      return "OfEqualPriority";
+    default:
+      return "OfMixedPriorities";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Traffic, FairOrderBoundTest,
+                         ::testing::Values(Priorities::kNone, Priorities::kAllAlike, Priorities::kMixed), NameOf);
 
 }  // namespace
 }  // namespace lion
