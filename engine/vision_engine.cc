@@ -103,7 +103,13 @@ absl::Status VisionEngine::AllocateArena() {
   places_[0] = reinterpret_cast<int32_t*>(memory += sizes[3]);
   places_[1] = reinterpret_cast<int32_t*>(memory + sizes[4]);
   absl::StatusOr<std::unique_ptr<KernelContext>> context = plan_.operations->make_context(
-      {.threads = plan_.threads, .max_tokens = tokens, .head_width = config_.head_width()});
+      {.threads = plan_.threads,
+       .max_tokens = tokens,
+       .heads = config_.heads,
+       .head_width = config_.head_width(),
+       .type = activation_type(),
+       .mixer = plan_.mixer,
+       .decay_orders = config_.variant == Variant::kLionD || config_.variant == Variant::kLionS ? orders_ : 0});
   if (!context.ok()) return context.status();
   context_ = *std::move(context);
   bytes_per_token_ = ArenaBytesPerToken(config_, plan_.compute_type) + context_->scratch_bytes() / tokens;

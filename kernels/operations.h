@@ -24,7 +24,11 @@ class KernelContext {
 struct ContextOptions {
   int threads = 1;
   int64_t max_tokens = 0;  // of a sequence: scratch that grows with length is taken when the context is made
+  int64_t heads = 0;
   int64_t head_width = 0;
+  DataType type = DataType::kFloat32;  // of the mixer's activations, as its form and orders are
+  MixerForm mixer = MixerForm::kChunk;
+  int decay_orders = 1;  // 0: no decay
 };
 
 // What a model wants of the kernels; asked when it is loaded, never inside a request.

@@ -24,7 +24,19 @@ std::byte* Scratch::Reserve(int64_t bytes) {
 }
 
 CpuContext::CpuContext(const ContextOptions& options) : pool_(options.threads), scratch_(options.threads) {
-  for (Scratch& scratch : scratch_) scratch.Reserve(MixerScratchBytes(options.max_tokens, options.head_width));
+  const MixerScratch mixer = MixerScratchOf(options);
+  for (Scratch& scratch : scratch_) scratch.Reserve(mixer.thread_bytes);
+  shared_.Reserve(mixer.shared_bytes);
+}
+
+absl::StatusOr<const MixerProducts*> CpuContext::Products(DataType operands, int64_t width, bool decays) {
+  for (const auto& known : products_) {
+    if (known->operands() == operands && known->width() == width && known->decays() == decays) return known.get();
+  }
+  absl::StatusOr<std::unique_ptr<MixerProducts>> products =
+      MixerProducts::Create(operands, width, decays, pool_.threads());
+  if (!products.ok()) return products.status();
+  return products_.emplace_back(*std::move(products)).get();
 }
 
 int64_t CpuContext::scratch_bytes() const {

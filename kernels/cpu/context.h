@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "kernels/cpu/mixer_products.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/operations.h"
 
@@ -59,16 +60,22 @@ class CpuContext : public KernelContext {
   // Shared by the tasks of one loop; reserved before it.
   std::byte* ReserveShared(int64_t bytes) { return shared_.Reserve(bytes); }
   int64_t scratch_bytes() const override;
+  // The mixer's products for heads of this width, made when first asked for. Errors as of MixerProducts::Create.
+  absl::StatusOr<const MixerProducts*> Products(DataType operands, int64_t width, bool decays);
 
  private:
   ThreadPool pool_;
   std::vector<Scratch> scratch_;
   Scratch shared_;
+  std::vector<std::unique_ptr<MixerProducts>> products_;
 };
 
 inline CpuContext& Cpu(KernelContext& context) { return static_cast<CpuContext&>(context); }
 
-// Scratch of the mixer per thread for a sequence of so many tokens: what grows with length.
-int64_t MixerScratchBytes(int64_t tokens, int64_t head_width);
+// What grows of the mixer's scratch with the length of sequences.
+struct MixerScratch {
+  int64_t thread_bytes = 0, shared_bytes = 0;
+};
+MixerScratch MixerScratchOf(const ContextOptions& options);
 
 }  // namespace lion::cpu

@@ -1,4 +1,4 @@
-// Matrix products through oneDNN: the one file that knows its API (2.x and 3.x).
+// Matrix products through oneDNN: beside block_product.* the one file that knows its API (2.x and 3.x).
 #pragma once
 
 #include <cstdint>

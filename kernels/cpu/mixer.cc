@@ -1,5 +1,8 @@
 #include "kernels/mixer.h"
 
+#include <algorithm>
+#include <type_traits>
+
 #include "absl/status/status.h"
 #include "kernels/cpu/context.h"
 #include "kernels/cpu/entries.h"
@@ -10,6 +13,7 @@
 #include "kernels/cpu/mixer_attention-inl.h"
 #include "kernels/cpu/mixer_chunk-inl.h"
 #include "kernels/cpu/mixer_recurrent-inl.h"
+#include "kernels/cpu/mixer_scan-inl.h"
 #include "kernels/cpu/vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,26 +21,23 @@ namespace lion::cpu::HWY_NAMESPACE {
 namespace {
 
 template <typename T, class Emit>
-void Scan(MixerForm form, const HeadView<T>& head, int64_t width, ChunkScratch& scratch, const Emit& emit) {
+void Scan(MixerForm form, const HeadView<T>& head, int64_t width, ScanScratch& scratch, const Emit& emit) {
   if (form == MixerForm::kRecurrent) {
     ScanRecurrent(head, width, scratch, emit);
-  } else if (form == MixerForm::kAttention) {
-    ScanAttention(head, width, scratch, emit);
-  } else if (!head.decays()) {
-    ScanWithoutDecay(head, width, scratch, emit);
   } else {
-    ScanWithDecay(head, width, scratch, emit);
+    ScanAttention(head, width, scratch, emit);
   }
 }
 
+// One sequence and head at a time, whose tokens are scanned one after another.
 template <typename T>
-absl::Status MixerOf(CpuContext& context, const MixerArgs& args) {
+absl::Status ScanMixer(CpuContext& context, const MixerArgs& args) {
   const int64_t sequences = static_cast<int64_t>(args.offsets.size()) - 1;
   context.pool().ParallelFor(sequences * args.heads, [&](int64_t task, int thread) {
     const size_t sequence = static_cast<size_t>(task / args.heads);
     const int64_t head_index = task % args.heads, width = args.head_width, padded = Padded(width);
     const HeadView<T> head(args, sequence, head_index, args.orders[0]);
-    ChunkScratch scratch(context.Reserve(thread, ChunkScratch::Bytes(head.length(), width)), head.length(), width);
+    ScanScratch scratch(context.Reserve(thread, ScanScratch::Bytes(head.length(), width)), head.length(), width);
     if (args.order_count == 1) {
       Scan(args.form, head, width, scratch,
            [&](int64_t place, const float* y, float c) HWY_ATTR { StoreOutput(args, y, c, head.Output(place)); });
@@ -57,6 +58,32 @@ absl::Status MixerOf(CpuContext& context, const MixerArgs& args) {
     });
   });
   return absl::OkStatus();
+}
+
+template <typename T>
+absl::Status ChunkMixerOf(CpuContext& context, MixerArgs args) {
+  const bool decays =
+      args.orders[0].log_decay != nullptr || (args.order_count == 2 && args.orders[1].log_decay != nullptr);
+  if (!decays) {
+    // Every order gives the same then.
+    args.order_count = 1;
+    args.orders[0].permutation = nullptr;
+  }
+  const int64_t width = PaddedOperand(args.head_width);
+  if constexpr (std::is_same_v<T, uint16_t>) {
+    absl::StatusOr<const MixerProducts*> products = context.Products(DataType::kBFloat16, width, decays);
+    if (products.ok()) return ChunkMixer<T, uint16_t>(context, args, **products).Run();
+    if (!absl::IsUnimplemented(products.status())) return products.status();
+  }
+  absl::StatusOr<const MixerProducts*> products = context.Products(DataType::kFloat32, width, decays);
+  if (!products.ok()) return products.status();
+  return ChunkMixer<T, float>(context, args, **products).Run();
+}
+
+template <typename T>
+absl::Status MixerOf(CpuContext& context, const MixerArgs& args) {
+  const bool scan = args.form == MixerForm::kRecurrent || args.form == MixerForm::kAttention;
+  return scan ? ScanMixer<T>(context, args) : ChunkMixerOf<T>(context, args);
 }
 
 absl::Status Mixer(KernelContext& context, const MixerArgs& args) {
@@ -95,6 +122,24 @@ absl::Status LogDecay(KernelContext& context, const LogDecayArgs& args) {
   return absl::OkStatus();
 }
 
+template <typename O>
+int64_t ChunkBytes(const ContextOptions& options) {
+  const int64_t blocks = (options.max_tokens + kBlock - 1) / kBlock;
+  return ChunkMemory<O>::Bytes(
+      {.blocks = std::max(blocks, std::min(blocks * options.heads, MixerGroupBlocks(options.threads))),
+       .padded = PaddedOperand(options.head_width),
+       .directions = options.decay_orders == 0 ? 1 : 2,
+       .orders = std::max(1, options.decay_orders)});
+}
+[[maybe_unused]] MixerScratch ScratchOf(const ContextOptions& options) {
+  if (options.max_tokens == 0) return {};
+  if (options.mixer == MixerForm::kRecurrent || options.mixer == MixerForm::kAttention) {
+    return {.thread_bytes = ScanScratch::Bytes(options.max_tokens, options.head_width)};
+  }
+  return {.shared_bytes =
+              options.type == DataType::kFloat32 ? ChunkBytes<float>(options) : ChunkBytes<uint16_t>(options)};
+}
+
 MixerFn GetMixer() { return &Mixer; }
 SoftmaxAttentionFn GetSoftmaxAttention() { return &SoftmaxAttention; }
 LogDecayFn GetLogDecay() { return &LogDecay; }
@@ -106,9 +151,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace lion::cpu {
 #ifndef HWY_COMPILE_ONLY_SCALAR
-int64_t MixerScratchBytes(int64_t tokens, int64_t head_width) {
-  return tokens == 0 ? 0 : HWY_STATIC_DISPATCH(ChunkScratch::Bytes)(tokens, head_width);
-}
+MixerScratch MixerScratchOf(const ContextOptions& options) { return HWY_STATIC_DISPATCH(ScratchOf)(options); }
 #endif
 namespace LION_CPU_EXPORTS {
 HWY_EXPORT(GetMixer);

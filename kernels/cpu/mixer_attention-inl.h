@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/cpu/mixer_chunk-inl.h"
+#include "kernels/cpu/mixer_scan-inl.h"
 
 #if defined(LION_KERNELS_CPU_MIXER_ATTENTION_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef LION_KERNELS_CPU_MIXER_ATTENTION_INL_H
@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace lion::cpu::HWY_NAMESPACE {
 
 // s.scores [n, kBlock] = s.q [n, d] s.k [m, d]^T; columns from m up to Padded(m) are 0.
-inline HWY_NOINLINE void BlockScores(int64_t n, int64_t m, int64_t width, ChunkScratch& s) {
+inline HWY_NOINLINE void BlockScores(int64_t n, int64_t m, int64_t width, ScanScratch& s) {
   const int64_t padded = Padded(width), columns = Padded(m);
   for (int64_t i = 0; i < width; ++i) {
     for (int64_t j = 0; j < m; ++j) s.transposed[i * kBlock + j] = s.k[j * padded + i];
@@ -30,7 +30,7 @@ inline HWY_NOINLINE void BlockScores(int64_t n, int64_t m, int64_t width, ChunkS
 // The block form with blocks as long as the sequence, cut into tiles. Prefix sums of the log decays are float64, for
 // they run over the whole sequence.
 template <typename T, class Emit>
-inline HWY_NOINLINE void ScanAttention(const HeadView<T>& head, int64_t width, ChunkScratch& s, const Emit& emit) {
+inline HWY_NOINLINE void ScanAttention(const HeadView<T>& head, int64_t width, ScanScratch& s, const Emit& emit) {
   const int64_t padded = Padded(width), length = head.length();
   double* const prefix = s.prefix();
   prefix[0] = 0;
@@ -80,7 +80,7 @@ absl::Status SoftmaxAttentionOf(CpuContext& context, const SoftmaxAttentionArgs&
   context.pool().ParallelFor(sequences * args.heads, [&](int64_t task, int thread) {
     const HeadView<T> head(view, static_cast<size_t>(task / args.heads), task % args.heads, view.orders[0]);
     const int64_t padded = Padded(width), length = head.length();
-    ChunkScratch s(context.Reserve(thread, ChunkScratch::Bytes(1, width)), 1, width);
+    ScanScratch s(context.Reserve(thread, ScanScratch::Bytes(1, width)), 1, width);
     for (int64_t first = 0; first < length; first += kBlock) {
       const int64_t n = std::min(kBlock, length - first);
       head.Load(0, first, n, s.q);

@@ -1,12 +1,17 @@
-// The chunkwise form of the mixer (docs/mathematics.md, section 1): work is products of [C, d] blocks, memory O(L d).
-// Included once per instruction set.
+// The chunkwise form of the mixer (docs/mathematics.md, section 1) in three parallel loops over blocks of tokens: the
+// state that each block adds, the states that enter each block, the outputs. Work is products of [64, d] blocks, memory
+// O(L d). Included once per instruction set.
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
+#include <mutex>
+#include <type_traits>
 
+#include "absl/status/status.h"
 #include "kernels/cpu/context.h"
+#include "kernels/cpu/mixer_chunk_memory-inl.h"
+#include "kernels/cpu/mixer_decay-inl.h"
 #include "kernels/cpu/mixer_head-inl.h"
-#include "kernels/cpu/small_gemm-inl.h"
+#include "kernels/cpu/mixer_rows-inl.h"
 
 #if defined(LION_KERNELS_CPU_MIXER_CHUNK_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef LION_KERNELS_CPU_MIXER_CHUNK_INL_H
@@ -18,254 +23,294 @@
 HWY_BEFORE_NAMESPACE();
 namespace lion::cpu::HWY_NAMESPACE {
 
-// Tokens of a block: the last of a sequence may have fewer.
-inline constexpr int64_t kBlock = 64;
-
-// Decays inside one block of n tokens, l_0 .. l_{n-1}. Prefix sums are float64: their differences stay exact beside
-// saturated gates, whose logarithms are large.
-struct BlockDecay {
-  double prefix[kBlock + 1];  // prefix[r] = l_0 + ... + l_{r-1}
-  float from_left[kBlock];    // exp(prefix[r]): what the forward state has decayed by when it reaches token r
-  float to_right[kBlock];     // exp(prefix[n] - prefix[r]): what token r has decayed by when it leaves to the right
-  float from_right[kBlock];   // exp(prefix[n] - prefix[r + 1])
-  float to_left[kBlock];      // exp(prefix[r + 1])
-  float whole = 1;            // exp(prefix[n])
-
-  template <typename T>
-  void Set(const HeadView<T>& head, int64_t first, int64_t n) {
-    prefix[0] = 0;
-    for (int64_t r = 0; r < n; ++r) prefix[r + 1] = prefix[r] + (head.decays() ? head.LogDecay(first + r) : 0.0f);
-    float argument[4][kBlock];
-    for (int64_t r = 0; r < n; ++r) {
-      argument[0][r] = static_cast<float>(prefix[r]);
-      argument[1][r] = static_cast<float>(prefix[n] - prefix[r]);
-      argument[2][r] = static_cast<float>(prefix[n] - prefix[r + 1]);
-      argument[3][r] = static_cast<float>(prefix[r + 1]);
-    }
-    float* const results[4] = {from_left, to_right, from_right, to_left};
-    for (int i = 0; i < 4; ++i) {
-      ForEach(n, [&](auto d, int64_t r)
-                     HWY_ATTR { hn::StoreU(ExpKeepingNaN(d, hn::LoadU(d, argument[i] + r)), d, results[i] + r); });
-    }
-    whole = to_left[n - 1];
-  }
-};
-
-// scores[i, j] *= M[i, j] inside the block.
-inline HWY_NOINLINE void MaskScores(const BlockDecay& decay, int64_t n, float* scores) {
-  HWY_ALIGN float argument[kBlock];
-  for (int64_t i = 0; i < n; ++i) {
-    float* row = scores + i * kBlock;
-    for (int64_t j = 0; j < i; ++j) argument[j] = static_cast<float>(decay.prefix[i] - decay.prefix[j]);
-    argument[i] = 0;
-    for (int64_t j = i + 1; j < n; ++j) argument[j] = static_cast<float>(decay.prefix[j + 1] - decay.prefix[i + 1]);
-    ForEach(n, [&](auto d, int64_t j) HWY_ATTR {
-      hn::StoreU(hn::Mul(hn::LoadU(d, row + j), ExpKeepingNaN(d, hn::LoadU(d, argument + j))), d, row + j);
-    });
+// state = running, running = decay * running + what state was; count is a multiple of kOperandPad.
+template <typename O>
+HWY_NOINLINE void EnterBlock(int64_t count, float decay, float* running, O* state) {
+  const F32 d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto factor = hn::Set(d, decay);
+  for (int64_t i = 0; i < count; i += 2 * lanes) {
+    const auto add_a = LoadF32(d, state + i), add_b = LoadF32(d, state + i + lanes);
+    const auto a = hn::LoadU(d, running + i), b = hn::LoadU(d, running + i + lanes);
+    StorePair(d, a, b, state + i);
+    hn::StoreU(hn::MulAdd(a, factor, add_a), d, running + i);
+    hn::StoreU(hn::MulAdd(b, factor, add_b), d, running + i + lanes);
   }
 }
-
-// state64 = decay * state64 + block and state32 = state64, for n elements. The running sums are float64: those of
-// float32 lose digits over tens of thousands of tokens.
-inline HWY_NOINLINE void AddToState(int64_t n, float decay, const float* block, double* state64, float* state32) {
+inline HWY_NOINLINE void EnterBlock(int64_t count, float decay, double* running, float* state) {
   const hn::CappedTag<double, 8> d64;
   const hn::Rebind<float, decltype(d64)> d32;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d64));
   const auto factor = hn::Set(d64, static_cast<double>(decay));
-  for (int64_t i = 0; i < n; i += lanes) {
-    const auto sum = hn::MulAdd(hn::LoadU(d64, state64 + i), factor, hn::PromoteTo(d64, hn::LoadU(d32, block + i)));
-    hn::StoreU(sum, d64, state64 + i);
-    hn::StoreU(hn::DemoteTo(d32, sum), d32, state32 + i);
+  for (int64_t i = 0; i < count; i += lanes) {
+    const auto add = hn::PromoteTo(d64, hn::LoadU(d32, state + i));
+    const auto sum = hn::LoadU(d64, running + i);
+    hn::StoreU(hn::DemoteTo(d32, sum), d32, state + i);
+    hn::StoreU(hn::MulAdd(sum, factor, add), d64, running + i);
   }
 }
 
-// The state as it runs along a scan; widths padded.
-struct RunningState {
-  double* state;  // [d, Padded(d)]
-  double* z;      // [Padded(d)]
-
-  void Clear(int64_t width) {
-    std::fill_n(state, width * Padded(width), 0.0);
-    std::fill_n(z, Padded(width), 0.0);
+template <typename Sum, typename O>
+void StoreState(int64_t count, const Sum* running, O* state) {
+  if constexpr (std::is_same_v<Sum, double>) {
+    std::transform(running, running + count, state, [](double sum) { return static_cast<float>(sum); });
+  } else {
+    ConvertRow(running, count, state);
   }
-};
+}
 
-// Buffers of one scan; widths padded.
-struct ChunkScratch {
-  // Everything but the per-block states is of fixed size.
-  static int64_t Bytes(int64_t length, int64_t width) { return Plan(length, width).bytes(); }
-  ChunkScratch(std::byte* memory, int64_t length, int64_t width) {
-    ScratchPlan plan = Plan(length, width);
-    plan.Use(memory);
-    const int64_t padded = Padded(width), blocks = (length + kBlock - 1) / kBlock;
-    for (float** tile : {&q, &k, &v, &scaled, &y}) *tile = plan.Take<float>(kBlock * padded);
-    transposed = plan.Take<float>(padded * kBlock);
-    scores = plan.Take<float>(kBlock * kBlock);
-    state = plan.Take<float>(width * padded);
-    z = plan.Take<float>(padded);
-    running.state = plan.Take<double>(width * padded);
-    running.z = plan.Take<double>(padded);
-    second.state = plan.Take<double>(width * padded);
-    second.z = plan.Take<double>(padded);
-    block = plan.Take<float>((width + 1) * padded);
-    right_state = plan.Take<float>(RightFloats(length, width));
-    right_z = plan.Take<float>(blocks * padded);
-    all_y = plan.Take<float>(length * padded);
-    all_c = plan.Take<float>(length);
+// out[i, j] = M[i, j] scores[i, j], whose rows are `columns` and `out_row` apart; c[i] += the sum of row i.
+template <typename O>
+HWY_NOINLINE void MaskScores(int64_t n, int64_t columns, const float* scores, BlockDecay<O>& decay, O* out,
+                             int64_t out_row, float* c) {
+  const F32 d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  // Columns are whole vectors but not whole pairs: one vector of kPad lanes may be left.
+  HWY_ALIGN O last[2 * kPad];
+  for (int64_t i = 0; i < n; ++i, scores += columns, out += out_row) {
+    if (i % kPad == 0) decay.SetRows(i, columns);
+    const float* mask = decay.MaskRow(i, columns);
+    auto sum = hn::Zero(d);
+    int64_t j = 0;
+    for (; j + 2 * lanes <= columns; j += 2 * lanes) {
+      const auto a = hn::Mul(hn::LoadU(d, scores + j), hn::LoadU(d, mask + j));
+      const auto b = hn::Mul(hn::LoadU(d, scores + j + lanes), hn::LoadU(d, mask + j + lanes));
+      sum = hn::Add(sum, hn::Add(a, b));
+      StorePair(d, a, b, out + j);
+    }
+    if (j < columns) {
+      const auto a = hn::Mul(hn::LoadU(d, scores + j), hn::LoadU(d, mask + j));
+      sum = hn::Add(sum, a);
+      StorePair(d, a, a, last);
+      std::copy_n(last, lanes, out + j);
+    }
+    c[i] += hn::GetLane(hn::SumOfLanes(d, sum));
   }
+}
 
-  float *q, *k, *v, *scaled, *y;  // [kBlock, Padded(d)]
-  float* transposed;              // [Padded(d), kBlock]
-  float* scores;                  // [kBlock, kBlock]
-  RunningState running, second;   // of the direction at hand, and of the other in the recurrent form
-  float* block;                   // [d + 1, Padded(d)]: one block's share of it
-  float *state, *z;               // [d, Padded(d)], [Padded(d)]: the forward state in float32
-  float *right_state, *right_z;   // the backward state as it enters each block
-  float *all_y, *all_c;           // [L, Padded(d)], [L]: sums over two orders, in token order
+// T: type of the activations, O: of the operands.
+template <typename T, typename O>
+class ChunkMixer {
+ public:
+  ChunkMixer(CpuContext& context, const MixerArgs& args, const MixerProducts& products)
+      : context_(context),
+        args_(args),
+        products_(products),
+        padded_(products.width()),
+        directions_(products.decays() ? 2 : 1) {}
 
-  // The attention form's prefix sums share the place of the states, which it has not.
-  double* prefix() { return reinterpret_cast<double*>(right_state); }  // [L + 1]
+  absl::Status Run() {
+    const int64_t units = (static_cast<int64_t>(args_.offsets.size()) - 1) * args_.heads;
+    const int64_t capacity = Capacity();
+    const typename ChunkMemory<O>::Size size = {capacity, padded_, directions_, args_.order_count};
+    memory_ = ChunkMemory<O>::At(context_.ReserveShared(ChunkMemory<O>::Bytes(size)), size);
+    for (int64_t next = 0; next < units;) {
+      next = TakeUnits(next, units, capacity);
+      for (int order = 0; order < args_.order_count; ++order) {
+        ForEachBlock([&](const MixerUnit& unit, int64_t block, int thread) { AddedState(unit, block, order, thread); });
+        EnterBlocks();
+        ForEachBlock([&](const MixerUnit& unit, int64_t block, int thread) { Outputs(unit, block, order, thread); });
+      }
+    }
+    return failure_;
+  }
 
  private:
-  static int64_t RightFloats(int64_t length, int64_t width) {
-    const int64_t blocks = (length + kBlock - 1) / kBlock;
-    return std::max(blocks * width * Padded(width), 2 * (length + 1));
-  }
-  static ScratchPlan Plan(int64_t length, int64_t width) {
-    const int64_t padded = Padded(width), blocks = (length + kBlock - 1) / kBlock;
-    ScratchPlan plan;
-    for (int i = 0; i < 5; ++i) plan.Add<float>(kBlock * padded);
-    plan.Add<float>(padded * kBlock);
-    plan.Add<float>(kBlock * kBlock);
-    plan.Add<float>(width * padded);
-    plan.Add<float>(padded);
-    for (int i = 0; i < 2; ++i) {
-      plan.Add<double>(width * padded);
-      plan.Add<double>(padded);
+  // Each state is scanned in this many parts at once.
+  static constexpr int kParts = 4;
+
+  static int64_t Blocks(int64_t length) { return (length + kBlock - 1) / kBlock; }
+
+  // Blocks of a group: enough for all threads, but no fewer than the longest sequence has.
+  int64_t Capacity() const {
+    int64_t longest = 1, all = 0;
+    for (size_t s = 0; s + 1 < args_.offsets.size(); ++s) {
+      const int64_t blocks = Blocks(args_.offsets[s + 1] - args_.offsets[s]);
+      longest = std::max(longest, blocks);
+      all += blocks * args_.heads;
     }
-    plan.Add<float>((width + 1) * padded);
-    plan.Add<float>(RightFloats(length, width));
-    plan.Add<float>(blocks * padded);
-    plan.Add<float>(length * padded);
-    plan.Add<float>(length);
-    return plan;
+    return std::max(longest, std::min(all, MixerGroupBlocks(context_.pool().threads())));
   }
+
+  // Sequences and heads from `next` on, as many as there is room for; where the following group begins.
+  int64_t TakeUnits(int64_t next, int64_t end, int64_t capacity) {
+    units_ = blocks_ = 0;
+    for (; next < end; ++next) {
+      const size_t sequence = static_cast<size_t>(next / args_.heads);
+      const int64_t length = args_.offsets[sequence + 1] - args_.offsets[sequence], blocks = Blocks(length);
+      if (blocks_ + blocks > capacity) break;
+      memory_.units[units_++] = {sequence, next % args_.heads, length, blocks, blocks_};
+      blocks_ += blocks;
+    }
+    return next;
+  }
+
+  template <class Body>
+  void ForEachBlock(const Body& body) {
+    context_.pool().ParallelFor(blocks_, [&](int64_t task, int thread) {
+      const MixerUnit* unit = std::upper_bound(memory_.units, memory_.units + units_, task,
+                                               [](int64_t t, const MixerUnit& u) { return t < u.first_block; }) -
+                              1;
+      body(*unit, task - unit->first_block, thread);
+    });
+  }
+
+  HeadView<T> View(const MixerUnit& unit, int order) const {
+    return HeadView<T>(args_, unit.sequence, unit.head, args_.orders[order]);
+  }
+  ChunkTiles<O> Tiles(int thread) const { return ChunkTiles<O>(context_, thread, padded_, products_.scratch_bytes()); }
+  O* State(int64_t block) const { return memory_.states + block * directions_ * padded_ * padded_; }
+  float* Z(int64_t block) const { return memory_.z + block * directions_ * padded_; }
+
+  void Product(const BlockProduct& product, int thread, const O* a, const O* b, void* c, std::byte* scratch) {
+    absl::Status status = product.Run(thread, a, b, c, scratch);
+    if (status.ok()) return;
+    std::lock_guard<std::mutex> lock(mutex_);
+    failure_.Update(status);
+  }
+
+  // phi(k) of the block's tokens, 0 beyond them up to `rows`; they are computed with the first order and kept.
+  const O* Keys(const MixerUnit& unit, const HeadView<T>& head, int64_t block, int order, bool compute, O* tile) const {
+    const int64_t first = block * kBlock, n = std::min(kBlock, unit.length - first), rows = PaddedTokens(n);
+    O* const kept = memory_.keys + unit.first_block * kBlock * padded_;
+    const auto token = [&](int64_t r) { return kept + head.Place(first + r) * padded_; };
+    // With one order they stay where they are.
+    if (directions_ == 2 && args_.order_count == 1) tile = kept + first * padded_;
+    if (compute && order == 0) {
+      LoadPhi(
+          args_.feature_map, n, args_.head_width, [&](int64_t r) { return head.Row(1, first + r); }, tile);
+      std::fill_n(tile + n * padded_, (rows - n) * padded_, O{0});
+      if (args_.order_count == 2) {
+        for (int64_t r = 0; r < n; ++r) CopyOperand(tile + r * padded_, padded_, token(r));
+      }
+    } else if (args_.order_count == 2) {
+      for (int64_t r = 0; r < n; ++r) CopyOperand(token(r), padded_, tile + r * padded_);
+      std::fill_n(tile + n * padded_, (rows - n) * padded_, O{0});
+    }
+    return tile;
+  }
+
+  // v of the block's tokens, 0 beyond them up to `rows`.
+  void Values(const HeadView<T>& head, int64_t first, int64_t n, int64_t rows, O* out) const {
+    LoadRows(
+        n, args_.head_width, [&](int64_t r) { return head.Row(2, first + r); }, out);
+    std::fill_n(out + n * padded_, (rows - n) * padded_, O{0});
+  }
+
+  // What the block adds to the state that leaves it, in each direction.
+  void AddedState(const MixerUnit& unit, int64_t block, int order, int thread) {
+    const int64_t first = block * kBlock, n = std::min(kBlock, unit.length - first), rows = PaddedTokens(n);
+    const int64_t place = unit.first_block + block;
+    const HeadView<T> head = View(unit, order);
+    const ChunkTiles<O> tiles = Tiles(thread);
+    const O* keys = Keys(unit, head, block, order, true, tiles.k);
+    Values(head, first, n, rows, tiles.b);
+    if (directions_ == 2) {
+      BlockDecay<O> decay;
+      decay.Set(head, first, n);
+      memory_.whole[place] = decay.whole;
+      const float* const weights[2] = {decay.to_right, decay.to_left};
+      WeighKeys<2>(n, padded_, keys, weights, tiles.a, Z(place));
+      std::fill_n(tiles.a + n * 2 * padded_, (rows - n) * 2 * padded_, O{0});
+      keys = tiles.a;
+    } else {
+      WeighKeys<1>(n, padded_, keys, {}, tiles.a, Z(place));
+    }
+    Product(*products_.OfPaddedTokens(rows).state, thread, keys, tiles.b, State(place), tiles.product);
+  }
+
+  // Turns what blocks add into the states that enter them: from the left in direction 0, from the right in 1. Without
+  // decay the first block gets the sum of all.
+  void EnterBlocks() {
+    context_.pool().ParallelFor(units_ * directions_ * kParts, [&](int64_t task, int thread) {
+      const MixerUnit& unit = memory_.units[task / (directions_ * kParts)];
+      const int64_t direction = task / kParts % directions_, part = task % kParts;
+      const int64_t count = padded_ * padded_ / kParts, offset = direction * padded_ * padded_ + part * count;
+      const int64_t begin = unit.first_block, end = begin + unit.blocks;
+      const auto scan = [&](auto* running, int64_t length, const auto& state) {
+        std::fill_n(running, length, 0);
+        for (int64_t b = begin; b < end; ++b) {
+          const int64_t place = direction == 0 ? b : begin + end - 1 - b;
+          EnterBlock(length, directions_ == 2 ? memory_.whole[place] : 1.0f, running, state(place));
+        }
+      };
+      const ChunkTiles<O> tiles = Tiles(thread);
+      const auto state = [&](int64_t place) { return State(place) + offset; };
+      scan(tiles.running, count, state);
+      if (directions_ == 1) StoreState(count, tiles.running, state(begin));
+      if (part != 0) return;
+      const auto z = [&](int64_t place) { return Z(place) + direction * padded_; };
+      scan(tiles.running, padded_, z);
+      if (directions_ == 1) StoreState(padded_, tiles.running, z(begin));
+    });
+  }
+
+  void Outputs(const MixerUnit& unit, int64_t block, int order, int thread) {
+    const int64_t first = block * kBlock, n = std::min(kBlock, unit.length - first), rows = PaddedTokens(n);
+    const HeadView<T> head = View(unit, order);
+    const ChunkTiles<O> tiles = Tiles(thread);
+    const BlockProducts& products = products_.OfPaddedTokens(rows);
+    Queries(head, first, n, order, tiles.q);
+    float c[kBlock];
+    if (directions_ == 1) {
+      WeighQueries<1>(n, padded_, tiles.q, {}, Z(unit.first_block), tiles.a, 0, c);
+      Product(*products.output, thread, tiles.q, State(unit.first_block), tiles.y, tiles.product);
+    } else {
+      const int64_t place = unit.first_block + block, row = rows + 2 * padded_;
+      BlockDecay<O> decay;
+      decay.Set(head, first, n);
+      const float* const weights[2] = {decay.from_left, decay.from_right};
+      WeighQueries<2>(n, padded_, tiles.q, weights, Z(place), tiles.a + rows, row, c);
+      Product(*products.scores, thread, tiles.q, Keys(unit, head, block, order, false, tiles.k), tiles.scores,
+              tiles.product);
+      MaskScores(n, rows, tiles.scores, decay, tiles.a, row, c);
+      Values(head, first, n, rows, tiles.b);
+      CopyOperand(State(place), 2 * padded_ * padded_, tiles.b + rows * padded_);
+      Product(*products.output, thread, tiles.a, tiles.b, tiles.y, tiles.product);
+    }
+    Emit(unit, head, first, n, order, tiles.y, c);
+  }
+
+  // phi(q) of the block's tokens. Between the two orders it waits in the output's rows.
+  void Queries(const HeadView<T>& head, int64_t first, int64_t n, int order, O* q) const {
+    if (order == 1)
+      return LoadRows(
+          n, args_.head_width, [&](int64_t r) { return head.Output(first + r); }, q);
+    LoadPhi(
+        args_.feature_map, n, args_.head_width, [&](int64_t r) { return head.Row(0, first + r); }, q);
+    if (args_.order_count == 1) return;
+    for (int64_t r = 0; r < n; ++r) ConvertRow(q + r * padded_, args_.head_width, head.Output(first + r));
+  }
+
+  void Emit(const MixerUnit& unit, const HeadView<T>& head, int64_t first, int64_t n, int order, float* y,
+            float* c) const {
+    for (int64_t r = 0; r < n; ++r, y += padded_) {
+      if (args_.order_count == 2) {
+        const int64_t token = unit.first_block * kBlock + head.Place(first + r);
+        float* const sum = memory_.y + token * padded_;
+        if (order == 0) {
+          CopyOperand(y, padded_, sum);
+          memory_.c[token] = c[r];
+          continue;
+        }
+        ForEach(padded_, [&](auto d, int64_t i)
+                             HWY_ATTR { hn::StoreU(hn::Add(hn::LoadU(d, sum + i), hn::LoadU(d, y + i)), d, y + i); });
+        c[r] += memory_.c[token];
+      }
+      StoreOutput(args_, y, c[r], head.Output(first + r));
+    }
+  }
+
+  CpuContext& context_;
+  const MixerArgs& args_;
+  const MixerProducts& products_;
+  const int64_t padded_;
+  const int directions_;
+  ChunkMemory<O> memory_;
+  int64_t units_ = 0, blocks_ = 0;  // of the group at hand
+  std::mutex mutex_;
+  absl::Status failure_;
 };
-
-// state = decay * state + sum over r of weight[r] k_r v_r^T, and z likewise; weight == nullptr: all 1. `state32` and
-// `z32` get copies in float32; `scaled` [kBlock, Padded(d)] and `block` [d + 1, Padded(d)] are scratch.
-inline HWY_NOINLINE void AdvanceState(int64_t n, int64_t width, const float* k, const float* v, const float* weight,
-                                      float decay, float* scaled, float* block, RunningState& running, float* state32,
-                                      float* z32) {
-  const int64_t padded = Padded(width);
-  float* const block_z = block + width * padded;
-  std::fill_n(block, (width + 1) * padded, 0.0f);
-  for (int64_t r = 0; r < n; ++r) {
-    const float w = weight == nullptr ? 1.0f : weight[r];
-    ForEach(padded, [&](auto d, int64_t i) HWY_ATTR {
-      const auto row = hn::Mul(hn::LoadU(d, k + r * padded + i), hn::Set(d, w));
-      hn::StoreU(row, d, scaled + r * padded + i);
-      hn::StoreU(hn::Add(hn::LoadU(d, block_z + i), row), d, block_z + i);
-    });
-  }
-  AddGemm(width, padded, n, {scaled, 1, padded}, v, padded, block, padded);
-  AddToState(width * padded, decay, block, running.state, state32);
-  AddToState(padded, decay, block_z, running.z, z32);
-}
-
-// y_r += weight[r] q_r^T state, c_r += weight[r] q_r . z
-inline HWY_NOINLINE void ReadState(int64_t n, int64_t width, const float* q, const float* weight, const float* state,
-                                   const float* z, float* scaled, float* y, float* c) {
-  const int64_t padded = Padded(width);
-  for (int64_t r = 0; r < n; ++r) {
-    const float w = weight == nullptr ? 1.0f : weight[r];
-    c[r] += SumOver(padded, [&](auto d, int64_t i) HWY_ATTR {
-      const auto row = hn::Mul(hn::LoadU(d, q + r * padded + i), hn::Set(d, w));
-      hn::StoreU(row, d, scaled + r * padded + i);
-      return hn::Mul(row, hn::LoadU(d, z + i));
-    });
-  }
-  AddGemm(n, padded, width, {scaled, padded, 1}, state, padded, y, padded);
-}
-
-// The block's own scores: y_i += sum_j M_ij (q_i . k_j) v_j, and c likewise.
-inline HWY_NOINLINE void AddInside(int64_t n, int64_t width, const BlockDecay* decay, ChunkScratch& s, float* c) {
-  const int64_t padded = Padded(width), columns = Padded(n);
-  for (int64_t j = 0; j < n; ++j) {
-    for (int64_t i = 0; i < width; ++i) s.transposed[i * kBlock + j] = s.k[j * padded + i];
-  }
-  for (int64_t j = n; j < columns; ++j) {
-    for (int64_t i = 0; i < width; ++i) s.transposed[i * kBlock + j] = 0;
-  }
-  std::fill_n(s.scores, kBlock * kBlock, 0.0f);
-  AddGemm(n, columns, width, {s.q, padded, 1}, s.transposed, kBlock, s.scores, kBlock);
-  if (decay != nullptr) MaskScores(*decay, n, s.scores);
-  for (int64_t i = 0; i < n; ++i) {
-    const float* row = s.scores + i * kBlock;
-    c[i] += SumOver(n, [&](auto d, int64_t j) HWY_ATTR { return hn::LoadU(d, row + j); });
-  }
-  AddGemm(n, padded, n, {s.scores, kBlock, 1}, s.v, padded, s.y, padded);
-}
-
-// emit(place, y, c) with the unnormalised sums of each token. LION-LIT: one state of the whole sequence, no scan.
-template <typename T, class Emit>
-inline HWY_NOINLINE void ScanWithoutDecay(const HeadView<T>& head, int64_t width, ChunkScratch& s, const Emit& emit) {
-  const int64_t padded = Padded(width), length = head.length();
-  s.running.Clear(width);
-  for (int64_t first = 0; first < length; first += kBlock) {
-    const int64_t n = std::min(kBlock, length - first);
-    head.Load(1, first, n, s.k);
-    head.Load(2, first, n, s.v);
-    AdvanceState(n, width, s.k, s.v, nullptr, 1.0f, s.scaled, s.block, s.running, s.state, s.z);
-  }
-  float c[kBlock];
-  for (int64_t first = 0; first < length; first += kBlock) {
-    const int64_t n = std::min(kBlock, length - first);
-    head.Load(0, first, n, s.q);
-    std::fill_n(s.y, n * padded, 0.0f);
-    std::fill_n(c, n, 0.0f);
-    ReadState(n, width, s.q, nullptr, s.state, s.z, s.scaled, s.y, c);
-    for (int64_t r = 0; r < n; ++r) emit(first + r, s.y + r * padded, c[r]);
-  }
-}
-
-template <typename T, class Emit>
-inline HWY_NOINLINE void ScanWithDecay(const HeadView<T>& head, int64_t width, ChunkScratch& s, const Emit& emit) {
-  const int64_t padded = Padded(width), length = head.length(), blocks = (length + kBlock - 1) / kBlock;
-  BlockDecay decay;
-  // From the right: the backward state as it enters each block.
-  std::fill_n(s.right_state + (blocks - 1) * width * padded, width * padded, 0.0f);
-  std::fill_n(s.right_z + (blocks - 1) * padded, padded, 0.0f);
-  s.running.Clear(width);
-  for (int64_t b = blocks - 1; b > 0; --b) {
-    const int64_t first = b * kBlock, n = std::min(kBlock, length - first);
-    head.Load(1, first, n, s.k);
-    head.Load(2, first, n, s.v);
-    decay.Set(head, first, n);
-    AdvanceState(n, width, s.k, s.v, decay.to_left, decay.whole, s.scaled, s.block, s.running,
-                 s.right_state + (b - 1) * width * padded, s.right_z + (b - 1) * padded);
-  }
-  // From the left: the forward state, and the outputs.
-  s.running.Clear(width);
-  float c[kBlock];
-  for (int64_t b = 0; b < blocks; ++b) {
-    const int64_t first = b * kBlock, n = std::min(kBlock, length - first);
-    head.Load(0, first, n, s.q);
-    head.Load(1, first, n, s.k);
-    head.Load(2, first, n, s.v);
-    decay.Set(head, first, n);
-    std::fill_n(s.y, n * padded, 0.0f);
-    std::fill_n(c, n, 0.0f);
-    AddInside(n, width, &decay, s, c);
-    if (b > 0) ReadState(n, width, s.q, decay.from_left, s.state, s.z, s.scaled, s.y, c);
-    if (b + 1 < blocks) {
-      ReadState(n, width, s.q, decay.from_right, s.right_state + b * width * padded, s.right_z + b * padded, s.scaled,
-                s.y, c);
-      AdvanceState(n, width, s.k, s.v, decay.to_right, decay.whole, s.scaled, s.block, s.running, s.state, s.z);
-    }
-    for (int64_t r = 0; r < n; ++r) emit(first + r, s.y + r * padded, c[r]);
-  }
-}
 
 }  // namespace lion::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -1,9 +1,10 @@
-// One sequence and head of the mixer: loading blocks of tokens, decays inside a block, storing. Included once per
+// One sequence and head of the mixer: where its rows are, loading blocks of tokens, storing. Included once per
 // instruction set.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/cpu/mixer_products.h"
 #include "kernels/cpu/vector-inl.h"
 #include "kernels/mixer.h"
 
@@ -81,12 +82,13 @@ class HeadView {
     return static_cast<T*>(args_.output) + ((begin_ + Place(place)) * args_.heads + head_) * args_.head_width;
   }
 
- private:
+  // The row of q (0), k (1) or v (2) of the token at place i.
   const T* Row(int part, int64_t place) const {
     return static_cast<const T*>(args_.qkv) +
            (((begin_ + Place(place)) * 3 + part) * args_.heads + head_) * args_.head_width;
   }
 
+ private:
   const MixerArgs& args_;
   const MixerOrder& order_;
   int64_t begin_, length_, head_;
@@ -94,7 +96,7 @@ class HeadView {
 
 // y (unnormalised, without the scale) and c of one token to its output row.
 template <typename T>
-inline HWY_NOINLINE void StoreOutput(const MixerArgs& args, const float* y, float c, T* out) {
+HWY_INLINE void StoreOutput(const MixerArgs& args, const float* y, float c, T* out) {
   const float weight = args.scale / static_cast<float>(args.order_count);
   const float factor = args.normalize ? weight / (weight * c + args.epsilon) : weight;
   ForEach(args.head_width,

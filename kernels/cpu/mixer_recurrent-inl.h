@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/cpu/mixer_chunk-inl.h"
+#include "kernels/cpu/mixer_scan-inl.h"
 
 #if defined(LION_KERNELS_CPU_MIXER_RECURRENT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef LION_KERNELS_CPU_MIXER_RECURRENT_INL_H
@@ -46,7 +46,7 @@ inline HWY_NOINLINE void RecurrentStep(int64_t width, double lambda, const float
 // The steps of one block in one direction; y [n, Padded(d)] and c [n] are added to.
 template <typename T>
 inline HWY_NOINLINE void RecurrentBlock(const HeadView<T>& head, int64_t width, int64_t first, int64_t n, bool forward,
-                                        const ChunkScratch& s, RunningState& running, float* c) {
+                                        const ScanScratch& s, RunningState& running, float* c) {
   const int64_t padded = Padded(width);
   for (int64_t step = 0; step < n; ++step) {
     const int64_t r = forward ? step : n - 1 - step, neighbour = first + r + (forward ? -1 : 1);
@@ -70,7 +70,7 @@ inline HWY_NOINLINE void RestoreState(int64_t width, const float* state, const f
 // The backward pass only saves its state before each block; the block's steps are taken again beside the forward ones,
 // so that no more than a block of outputs exists at a time.
 template <typename T, class Emit>
-inline HWY_NOINLINE void ScanRecurrent(const HeadView<T>& head, int64_t width, ChunkScratch& s, const Emit& emit) {
+inline HWY_NOINLINE void ScanRecurrent(const HeadView<T>& head, int64_t width, ScanScratch& s, const Emit& emit) {
   const int64_t padded = Padded(width), length = head.length(), blocks = (length + kBlock - 1) / kBlock;
   float c[kBlock];
   const auto load = [&](int64_t first, int64_t n) {
@@ -80,20 +80,20 @@ inline HWY_NOINLINE void ScanRecurrent(const HeadView<T>& head, int64_t width, C
     std::fill_n(s.y, n * padded, 0.0f);
     std::fill_n(c, n, 0.0f);
   };
-  s.running.Clear(width);
+  s.forward.Clear(width);
   for (int64_t b = blocks - 1; b >= 0; --b) {
     const int64_t first = b * kBlock, n = std::min(kBlock, length - first);
-    SaveState(width, s.running, s.right_state + b * width * padded, s.right_z + b * padded);
+    SaveState(width, s.forward, s.right_state + b * width * padded, s.right_z + b * padded);
     load(first, n);
-    RecurrentBlock(head, width, first, n, false, s, s.running, c);
+    RecurrentBlock(head, width, first, n, false, s, s.forward, c);
   }
-  s.running.Clear(width);
+  s.forward.Clear(width);
   for (int64_t b = 0; b < blocks; ++b) {
     const int64_t first = b * kBlock, n = std::min(kBlock, length - first);
     load(first, n);
-    RecurrentBlock(head, width, first, n, true, s, s.running, c);
-    RestoreState(width, s.right_state + b * width * padded, s.right_z + b * padded, s.second);
-    RecurrentBlock(head, width, first, n, false, s, s.second, c);
+    RecurrentBlock(head, width, first, n, true, s, s.forward, c);
+    RestoreState(width, s.right_state + b * width * padded, s.right_z + b * padded, s.backward);
+    RecurrentBlock(head, width, first, n, false, s, s.backward, c);
     for (int64_t r = 0; r < n; ++r) emit(first + r, s.y + r * padded, c[r]);
   }
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -236,6 +237,27 @@ TEST(MixerKernel, TheSameTokenOverAndOverStaysFinite) {
   }
 }
 
+// Each sequence of the batch alone, with another number of threads: the same bits.
+void ExpectTheSameAlone(const Operations& cpu, const Case& batch, MixerForm form, DataType type, int threads) {
+  const std::vector<float> together = RunMixer(cpu, batch, form, type, threads);
+  const int64_t row = batch.heads * batch.head_width;
+  for (size_t s = 0; s + 1 < batch.offsets.size(); ++s) {
+    const int64_t begin = batch.offsets[s], end = batch.offsets[s + 1];
+    Case alone = batch;
+    alone.offsets = {0, end - begin};
+    alone.qkv.assign(batch.qkv.begin() + begin * 3 * row, batch.qkv.begin() + end * 3 * row);
+    for (int o = 0; o < batch.orders; ++o) {
+      const auto cut = [&](auto& part, const auto& all, int64_t columns) {
+        if (!all.empty()) part.assign(all.begin() + begin * columns, all.begin() + end * columns);
+      };
+      if (!batch.constant_decay) cut(alone.log_decay[o], batch.log_decay[o], batch.heads);
+      cut(alone.permutation[o], batch.permutation[o], 1);
+    }
+    const std::vector<float> want(together.begin() + begin * row, together.begin() + end * row);
+    EXPECT_EQ(RunMixer(cpu, alone, form, type, 1), want) << FormName(form) << " sequence " << s;
+  }
+}
+
 TEST(MixerKernel, ASequenceDoesNotFeelItsBatch) {
   LION_CPU_KERNELS_OR_SKIP(cpu);
   std::mt19937 random(4);
@@ -243,18 +265,56 @@ TEST(MixerKernel, ASequenceDoesNotFeelItsBatch) {
     for (const MixerForm form : kForms) {
       const Case batch =
           MakeCase(random, {130, 1, 77, 300}, 12, Decay::kPerToken, 2, FeatureMap::kNormalizedSilu, true);
-      const std::vector<float> together = RunMixer(cpu, batch, form, type, 2);
-      for (size_t s = 0; s + 1 < batch.offsets.size(); ++s) {
-        const int64_t begin = batch.offsets[s], end = batch.offsets[s + 1], row = batch.heads * batch.head_width;
-        Case alone = batch;
-        alone.offsets = {0, end - begin};
-        alone.qkv.assign(batch.qkv.begin() + begin * 3 * row, batch.qkv.begin() + end * 3 * row);
-        for (int o = 0; o < 2; ++o) {
-          alone.log_decay[o].assign(batch.log_decay[o].begin() + begin * 2, batch.log_decay[o].begin() + end * 2);
-          alone.permutation[o].assign(batch.permutation[o].begin() + begin, batch.permutation[o].begin() + end);
-        }
-        const std::vector<float> want(together.begin() + begin * row, together.begin() + end * row);
-        EXPECT_EQ(RunMixer(cpu, alone, form, type, 1), want) << FormName(form) << " sequence " << s;
+      ExpectTheSameAlone(cpu, batch, form, type, 2);
+    }
+  }
+}
+
+// The chunk form works on groups of sequences and heads: here on several, one of them a single long sequence.
+TEST(MixerKernel, ASequenceDoesNotFeelItsGroup) {
+  LION_CPU_KERNELS_OR_SKIP(cpu);
+  std::mt19937 random(8);
+  for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+    for (const Decay decay : {Decay::kNone, Decay::kConstant, Decay::kPerToken}) {
+      for (const int orders : {1, 2}) {
+        const Case batch = MakeCase(random, {197, 1, 4097, 64, 65, 500, 197, 1100}, 64, decay, orders,
+                                    FeatureMap::kNormalizedSilu, true);
+        ExpectTheSameAlone(cpu, batch, MixerForm::kChunk, type, 3);
+      }
+    }
+  }
+}
+
+TEST(MixerKernel, TensOfThousandsOfTokensEqualTheReference) {
+  LION_CPU_KERNELS_OR_SKIP(cpu);
+  std::mt19937 random(9);
+  for (const Decay decay : {Decay::kNone, Decay::kConstant, Decay::kPerToken}) {
+    const FeatureMap map = decay == Decay::kNone ? FeatureMap::kEluPlusOne : FeatureMap::kNormalizedSilu;
+    Case c = MakeCase(random, {65537}, 16, decay, 1, map, true);
+    // States that gather all of the tokens: these are the sums that could lose digits.
+    for (float& value : c.log_decay[0]) value *= 1e-5f;
+    const std::vector<float> want = RunMixer(ReferenceOperations(), c, MixerForm::kRecurrent, DataType::kFloat32, 1);
+    EXPECT_TRUE(Near(RunMixer(cpu, c, MixerForm::kChunk, DataType::kFloat32, 2), want, testing::kFloat32Bound));
+    EXPECT_TRUE(Near(RunMixer(cpu, c, MixerForm::kChunk, DataType::kBFloat16, 2),
+                     RunMixer(ReferenceOperations(), c, MixerForm::kRecurrent, DataType::kBFloat16, 1),
+                     testing::kBFloat16Bound))
+        << "decay=" << static_cast<int>(decay);
+  }
+}
+
+TEST(MixerKernel, WideHeadsAndOrdersOfDifferentKindsEqualTheReference) {
+  LION_CPU_KERNELS_OR_SKIP(cpu);
+  std::mt19937 random(10);
+  for (const int64_t width : {80, 256}) {
+    for (const Decay decay : {Decay::kNone, Decay::kPerToken}) {
+      Case c = MakeCase(random, {65, 40, 197}, width, decay, 2, FeatureMap::kNormalizedSilu, true);
+      for (const bool mixed : {false, true}) {
+        if (mixed) c.log_decay[1].clear();
+        const std::vector<float> want =
+            RunMixer(ReferenceOperations(), c, MixerForm::kRecurrent, DataType::kFloat32, 1);
+        EXPECT_TRUE(Near(RunMixer(cpu, c, MixerForm::kChunk, DataType::kFloat32, 2), want, testing::kFloat32Bound));
+        EXPECT_TRUE(
+            Near(RunMixer(cpu, c, MixerForm::kChunk, DataType::kBFloat16, 2), want, 2 * testing::kBFloat16Bound));
       }
     }
   }
@@ -266,11 +326,36 @@ TEST(MixerKernel, NaNComesThrough) {
   for (const FeatureMap map : {FeatureMap::kEluPlusOne, FeatureMap::kNormalizedSilu}) {
     for (const MixerForm form : kForms) {
       for (const bool in_gate : {false, true}) {
-        Case c = MakeCase(random, {70}, 16, Decay::kPerToken, 1, map, true);
-        (in_gate ? c.log_decay[0][3] : c.qkv[40]) = std::nanf("");
+        // Positive and negative, with the payload of arithmetic and with all bits set.
+        for (const uint32_t bits : {0x7fc00000u, 0xffc00000u, 0x7fffffffu, 0xffffffffu}) {
+          for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+            Case c = MakeCase(random, {70}, 16, Decay::kPerToken, 1, map, true);
+            (in_gate ? c.log_decay[0][3] : c.qkv[40]) = std::bit_cast<float>(bits);
+            bool any = false;
+            for (float value : RunMixer(cpu, c, form, type, 1)) any = any || std::isnan(value);
+            EXPECT_TRUE(any) << FormName(form) << (in_gate ? " gate " : " qkv ") << bits;
+          }
+        }
+      }
+    }
+  }
+}
+
+// One faulty token reaches every token of its sequence that sees it, in q only its own.
+TEST(MixerKernel, NaNInBFloat16Spreads) {
+  LION_CPU_KERNELS_OR_SKIP(cpu);
+  std::mt19937 random(11);
+  for (const Decay decay : {Decay::kNone, Decay::kConstant, Decay::kPerToken}) {
+    for (const int part : {0, 1, 2}) {
+      Case c = MakeCase(random, {200, 90}, 64, decay, 2, FeatureMap::kNormalizedSilu, true);
+      const int64_t row = c.heads * c.head_width, token = 130;
+      c.qkv[(token * 3 + part) * row + 7] = std::nanf("");
+      const std::vector<float> got = RunMixer(cpu, c, MixerForm::kChunk, DataType::kBFloat16, 2);
+      for (int64_t t = 0; t < c.tokens(); ++t) {
+        const bool want = part == 0 ? t == token : t < 200;
         bool any = false;
-        for (float value : RunMixer(cpu, c, form, DataType::kFloat32, 1)) any = any || std::isnan(value);
-        EXPECT_TRUE(any) << FormName(form) << (in_gate ? " gate" : " qkv");
+        for (int64_t i = 0; i < c.head_width; ++i) any = any || std::isnan(got[t * row + i]);
+        EXPECT_EQ(any, want) << "part " << part << " token " << t << " decay " << static_cast<int>(decay);
       }
     }
   }
