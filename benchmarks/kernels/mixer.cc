@@ -96,8 +96,8 @@ struct MixerOperands {
 
 KernelCase MakeMixer(Bench& bench, const MixerShape& shape) {
   const auto operands = std::make_shared<MixerOperands>(shape);
-  // Whatever the type of q, k and v, the mixer multiplies in float32.
-  return {.product = DataType::kFloat32,
+  // Only the chunk form multiplies in the type of q, k and v.
+  return {.product = shape.form == MixerForm::kChunk ? shape.type : DataType::kFloat32,
           .tokens = static_cast<double>(shape.tokens()),
           .flops = Flops(shape),
           .prepare = {},

@@ -22,7 +22,9 @@ StreamCalls<Request, Response>::StreamCalls(const StreamCallOptions& options, Op
 
 template <typename Request, typename Response>
 StreamCalls<Request, Response>::~StreamCalls() {
-  if (stream_ != nullptr) stream_->Finish().IgnoreError();
+  if (stream_ == nullptr) return;
+  const std::future<void> end = std::async(std::launch::async, [this] { stream_->Finish().IgnoreError(); });
+  if (end.wait_for(options_.end_grace) != std::future_status::ready) stream_->Cancel();  // which ends Finish
 }
 
 template <typename Request, typename Response>

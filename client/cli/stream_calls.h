@@ -16,6 +16,7 @@ struct StreamCallOptions {
   std::chrono::milliseconds timeout{0};  // of each call; 0: none. Unary calls have the client's
   // What the server is to say first when the timeout has passed: without its answer even then, the stream is given up.
   std::chrono::milliseconds grace{1'000};
+  std::chrono::milliseconds end_grace{2'000};  // how long the server may take to end a stream that is done
   // Larger requests go as unary calls: one over the server's limit would end the stream for all others. Room for what
   // BulkOptions puts into one call. 0: no streams.
   int64_t max_bytes = int64_t{8} << 20;
@@ -35,7 +36,7 @@ class StreamCalls {
   using UnaryCall = std::function<absl::StatusOr<Response>(const Request&)>;
 
   StreamCalls(const StreamCallOptions& options, OpenStream open, UnaryCall unary);
-  // Ends the stream in good order.
+  // Ends the stream in good order, or cancels it after the end_grace.
   ~StreamCalls();
 
   // `make` builds the request, once or twice.

@@ -266,6 +266,56 @@ TEST_F(BenchRunTest, AClosedLoopInLockStepIsNotCreditedWithMoreThanItDid) {
   EXPECT_NEAR(summary.answered, 0.8, 1e-9);
 }
 
+// 16 a second: a sixteenth of a second apart, each place for a second.
+std::function<int64_t(int64_t)> Staggered() {
+  return [](int64_t call) { return call < 16 ? (call + 1) * kSecond / 16 : kSecond; };
+}
+
+TEST_F(BenchRunTest, AClosedLoopIsFullFromTheWarmUp) {
+  server_.service_ns = Staggered();
+  for (const int64_t warm_up_ns : {kSecond, 1'530 * kMs}) {
+    limits_.warm_up_ns = warm_up_ns;
+    const Summary summary = Summed(Closed(16));
+    EXPECT_NEAR(static_cast<double>(summary.succeeded), 160, 1);
+    EXPECT_NEAR(summary.answered, 16, 0.02 * 16);
+    EXPECT_NEAR(summary.images, 16, 0.02 * 16);
+    EXPECT_NEAR(summary.tokens, 50 * 16, 0.02 * 50 * 16);
+    EXPECT_NEAR(summary.sent_bytes, 1000 * 16, 0.02 * 1000 * 16);
+  }
+}
+
+TEST_F(BenchRunTest, AClosedLoopOfANumberOfCallsIsFullFromTheWarmUp) {
+  server_.service_ns = Staggered();
+  limits_ = {.warm_up_ns = 1'530 * kMs, .calls = 40};
+  const Summary summary = Summed(Closed(16));
+  EXPECT_EQ(summary.succeeded, 40);
+  EXPECT_NEAR(summary.answered, 16, 0.02 * 16);
+}
+
+// Whether the window holds two or three rounds of answers is chance.
+TEST_F(BenchRunTest, AClosedLoopInLockStepIsNotAtTheMercyOfItsWindow) {
+  server_.service_ns = [](int64_t) { return 10 * kSecond; };
+  limits_.duration_ns = 25 * kSecond;
+  for (const int64_t warm_up_ns : {kSecond, 8 * kSecond}) {
+    limits_.warm_up_ns = warm_up_ns;
+    EXPECT_NEAR(Summed(Closed(8)).answered, 0.8, 0.02 * 0.8);
+  }
+}
+
+TEST_F(BenchRunTest, OneVeryLongCallAtTheEndOfAWarmClosedLoopIsNoLossOfThroughput) {
+  server_.service_ns = [](int64_t call) { return call == 4300 ? 8 * kSecond : 10 * kMs; };
+  limits_.warm_up_ns = kSecond;
+  EXPECT_NEAR(Summed(Closed(4)).answered, 400, 0.02 * 400);
+}
+
+TEST_F(BenchRunTest, FailuresInAWarmClosedLoopAreNotAnswers) {
+  server_.status = [](int64_t call) { return call % 2 == 0 ? absl::OkStatus() : absl::InternalError("odd"); };
+  server_.service_ns = [](int64_t) { return 100 * kMs; };
+  limits_.warm_up_ns = kSecond;
+  // A place is taken for 100 ms by a success, and for 200 ms by an error and the rest after it.
+  EXPECT_NEAR(Summed(Closed(1)).answered, 1 / 0.3, 0.02 / 0.3);
+}
+
 TEST_F(BenchRunTest, AClosedLoopRestsAfterAnErrorForAsLongAsTheServerAsks) {
   server_.service_ns = [](int64_t) { return kMs; };
   server_.status = [](int64_t) { return absl::UnavailableError("gone"); };

@@ -258,22 +258,5 @@ TEST_F(BulkStreamTest, AStreamWithoutAnswersIsLeftAfterTheTimeout) {
   EXPECT_EQ(unary_calls_, 0);
 }
 
-// What is cancelled with it is another call's timeout, and no fault of its own.
-TEST_F(BulkStreamTest, CallsThatShareALeftStreamAreMadeAgain) {
-  WriteFiles(8);
-  handlers_.classify_stream = [](grpc::ServerContext&, ClassifyServerStream& stream) {
-    v1::ClassifyRequest request;
-    while (stream.Read(&request)) {
-    }
-    return grpc::Status::OK;
-  };
-  options_.max_calls = 2;
-  stream_options_.timeout = milliseconds(50);
-  stream_options_.grace = milliseconds(1);
-  const size_t failed = Run().failed;
-  EXPECT_GE(failed, 4u);
-  EXPECT_EQ(failed + 4 * unary_calls_, 8u);
-}
-
 }  // namespace
 }  // namespace lion

@@ -30,10 +30,15 @@ Rates OpenLoopRates(const RunRecord& record) {
 
 Rates ClosedLoopRates(const RunRecord& record) {
   Rates rates;
-  rates.seconds = std::max(Seconds(record.window_ns), Seconds(record.last_success_ns - record.first_scheduled_ns));
+  rates.seconds = Seconds(record.window_ns);
+  double successes = record.done_in_window;
+  if (record.warm_up_calls == 0 || record.window_ns == 0) {
+    rates.seconds = std::max(rates.seconds, Seconds(record.last_success_ns - record.first_scheduled_ns));
+    successes = SuccessCount(record);
+  }
   if (record.scheduled == 0 || rates.seconds <= 0) return {};
   rates.arrived = static_cast<double>(record.scheduled) / rates.seconds;
-  rates.answered = SuccessCount(record) / rates.seconds;
+  rates.answered = successes / rates.seconds;
   return rates;
 }
 

@@ -18,7 +18,9 @@ struct Rates {
 // last, if that is longer.
 Rates OpenLoopRates(const RunRecord& record);
 
-// Closed loop: from the first call sent to the last success, and at least the window.
+// Closed loop. A warm-up leaves every place taken: what was done in the window, by the calls of either, is then counted
+// over the window. Without one the places begin empty, and what was sent in the window is counted over the time until
+// they are empty again: from the first call sent to the last success, and at least the window.
 Rates ClosedLoopRates(const RunRecord& record);
 
 }  // namespace lion::bench

@@ -44,7 +44,8 @@ struct Failures {
   absl::Status example;  // the first one
 };
 
-// Of the measured part of a run: the calls scheduled after the warm-up, whenever they were answered.
+// Of the measured part of a run: the calls scheduled after the warm-up, whenever they were answered, unless said
+// otherwise.
 struct RunRecord {
   explicit RunRecord(size_t size_count) : by_size(size_count) {}
 
@@ -62,6 +63,9 @@ struct RunRecord {
   int64_t warm_up_calls = 0;  // sent, and in nothing above
   int64_t window_ns = 0;      // from the end of the warm-up to the end of the schedule
   bool ended_early = false;   // by a person
+  // The successes in that window, the warm-up's included: each call is worth the share of its time from the sending to
+  // the answer that lay in it.
+  double done_in_window = 0;
 
   // The first and the last of those counted, in nanoseconds of the client's clock; 0 where there is none.
   int64_t first_scheduled_ns = 0;

@@ -19,6 +19,14 @@ constexpr int64_t kRestNs = 100'000'000;
 constexpr int64_t kGraceNs = 1'000'000'000;
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
+// Of the time of a call, the part that lies in the window.
+double ShareWithin(int64_t from_ns, int64_t until_ns, const CallTimes& times) {
+  if (times.done_ns <= from_ns || times.sent_ns >= until_ns) return 0;
+  if (times.done_ns <= times.sent_ns) return 1;
+  const int64_t within_ns = std::min(times.done_ns, until_ns) - std::max(times.sent_ns, from_ns);
+  return static_cast<double>(within_ns) / static_cast<double>(times.done_ns - times.sent_ns);
+}
+
 int64_t RestAfter(const absl::Status& status) {
   const auto pushback = RetryPushback(status);
   if (!pushback.has_value() || pushback->count() < 0) return kRestNs;
@@ -33,6 +41,7 @@ class Run {
         parts_(parts),
         measure_from_ns_(Now() + limits.warm_up_ns),
         end_ns_(limits.duration_ns > 0 ? measure_from_ns_ + limits.duration_ns : kNever),
+        window_end_ns_(end_ns_),
         record_(parts.size_count) {}
 
   RunRecord OpenLoop(ArrivalPlan& arrivals) {
@@ -134,15 +143,16 @@ class Run {
     } else if (measured) {
       record_.AddAnswer(size, answer, times);
     }
+    if (answer.status.ok()) record_.done_in_window += ShareWithin(measure_from_ns_, window_end_ns_, times);
     --in_flight_;
     if (closed_) ready_ns_.push(times.done_ns + (answer.status.ok() ? 0 : RestAfter(answer.status)));
     changed_.notify_all();
   }
 
   RunRecord Finish() {
-    const int64_t ended_ns = std::min(Now(), end_ns_);
     std::unique_lock lock(mutex_);
-    record_.window_ns = std::max<int64_t>(ended_ns - measure_from_ns_, 0);
+    window_end_ns_ = std::min(Now(), end_ns_);
+    record_.window_ns = std::max<int64_t>(window_end_ns_ - measure_from_ns_, 0);
     record_.ended_early = Stops() > 0;
     const int patience = record_.ended_early ? 1 : 0;
     while (in_flight_ > 0) {
@@ -167,6 +177,7 @@ class Run {
   // Guards what follows; never held while something is sent or cancelled.
   std::mutex mutex_;
   std::condition_variable changed_;  // an answer came
+  int64_t window_end_ns_;            // end_ns_ until the schedule has ended, which may be earlier
   RunRecord record_;
   int64_t in_flight_ = 0;
   bool cancelled_ = false;

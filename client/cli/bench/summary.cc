@@ -34,11 +34,12 @@ Summary Summarize(const BenchFlags& flags, const std::vector<SizeShare>& mix, co
   const Rates rates = open_loop ? OpenLoopRates(record) : ClosedLoopRates(record);
   summary.arrived = rates.arrived;
   summary.answered = rates.answered;
-  if (rates.seconds > 0) {
-    summary.images = static_cast<double>(all.images) / rates.seconds;
-    summary.tokens = static_cast<double>(all.tokens) / rates.seconds;
-    summary.sent_bytes = static_cast<double>(record.sent_bytes) / rates.seconds;
+  if (summary.succeeded > 0) {
+    const double rate_of_one = rates.answered / static_cast<double>(summary.succeeded);
+    summary.images = static_cast<double>(all.images) * rate_of_one;
+    summary.tokens = static_cast<double>(all.tokens) * rate_of_one;
   }
+  if (rates.seconds > 0) summary.sent_bytes = static_cast<double>(record.sent_bytes) / rates.seconds;
   if (all.CountWithTimings() > 0) {
     summary.batch_inputs = static_cast<double>(all.batch_inputs) / static_cast<double>(all.CountWithTimings());
   }

@@ -20,8 +20,8 @@ class Trend {
     xy_ += dx * (y - mean_y_);
   }
 
-  // The slope of the line is above 0 by at least three of its standard errors, which scatter alone exceeds once in 700
-  // times.
+  // The slope of the line is above 0 by at least three of its standard errors. Of independent residuals, scatter alone
+  // does that once in 700 times; neighbours in a queue have like latencies, and without any growth do it more often.
   bool Grows() const {
     if (count_ < 3 || xx_ <= 0 || xy_ <= 0) return false;
     const double slope = xy_ / xx_;
