@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "server/image/exif.h"
+#include "server/image/webp_lossless.h"
 
 namespace lion {
 namespace {
@@ -127,8 +128,13 @@ absl::StatusOr<ImageHeader> ReadWebpHeader(std::string_view encoded) {
     return absl::InvalidArgumentError(absl::StrCat("damaged WebP: libwebp reports error ", status, " in its header"));
   }
   header.stored = {features.width, features.height};
-  // libwebp keeps a lossless picture's 32-bit pixels, and rows come to us all at once.
-  header.decoder_bytes = 7 * header.stored.width * header.stored.height;
+  // libwebp keeps a lossless picture's 32-bit pixels and up to a quarter of them for what decodes them, a lossy
+  // picture's alpha and the same again to decode that, and rows come to us all at once.
+  header.decoder_bytes = 9 * header.stored.width * header.stored.height;
+  constexpr int kLossy = 1;
+  if (features.format != kLossy || features.has_alpha != 0) header.decoder_bytes += PrefixCodeBytes(header.stored);
+  // libwebp lists all frames and chunks, of 8 bytes and more, to find the first frame.
+  if (features.has_animation != 0) header.decoder_bytes += 4 * static_cast<int64_t>(encoded.size());
   if (encoded.size() < 30 || encoded.substr(12, 4) != "VP8X"sv) return header;
   constexpr uint32_t kExifFlag = 0x08;
   if ((Byte(encoded, 20) & kExifFlag) == 0) return header;

@@ -2,11 +2,13 @@
 #include <webp/demux.h>
 
 #include <memory>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "server/image/decoders.h"
+#include "server/image/webp_lossless.h"
 
 namespace lion {
 namespace {
@@ -27,8 +29,16 @@ VP8StatusCode DecodeStill(const uint8_t* data, size_t size, bool partial, uint8_
   return WebPIUpdate(decoder.get(), data, size);
 }
 
-// The first frame of an animation, on a black canvas.
-VP8StatusCode DecodeFirstFrame(std::string_view encoded, const ImageHeader& header, bool partial, uint8_t* canvas) {
+// Where the picture's bitstream lies, and where in the picture it belongs.
+struct Bitstream {
+  std::string_view bytes;  // of RIFF chunks
+  ImageSize size;
+  int64_t offset = 0;  // bytes, of its top left pixel
+  bool partial = false;
+};
+
+// The first frame of an animation, of which the rest of the canvas is black.
+VP8StatusCode FindFirstFrame(std::string_view encoded, const ImageHeader& header, bool partial, Bitstream* out) {
   const WebPData data = {reinterpret_cast<const uint8_t*>(encoded.data()), encoded.size()};
   WebPDemuxState state;
   const std::unique_ptr<WebPDemuxer, decltype(&WebPDemuxDelete)> demuxer(WebPDemuxPartial(&data, &state),
@@ -45,9 +55,12 @@ VP8StatusCode DecodeFirstFrame(std::string_view encoded, const ImageHeader& head
       frame.height > size.height - frame.y_offset) {
     return VP8_STATUS_BITSTREAM_ERROR;
   }
-  const int64_t offset = (frame.y_offset * size.width + frame.x_offset) * 3;
-  return DecodeStill(frame.fragment.bytes, frame.fragment.size, partial && !frame.complete, canvas + offset,
-                     static_cast<int>(size.width * 3), static_cast<size_t>(size.width * size.height * 3 - offset));
+  // In the file, which outlives the demuxer.
+  out->bytes = {reinterpret_cast<const char*>(frame.fragment.bytes), frame.fragment.size};
+  out->size = {frame.width, frame.height};
+  out->offset = (frame.y_offset * size.width + frame.x_offset) * 3;
+  out->partial = partial && !frame.complete;
+  return VP8_STATUS_OK;
 }
 
 }  // namespace
@@ -67,14 +80,20 @@ DecodeOutcome DecodeWebp(std::string_view encoded, const ImageHeader& header, bo
   }
   const auto* data = reinterpret_cast<const uint8_t*>(encoded.data());
   const bool partial = salvage && header.truncated;
+  constexpr size_t kRiffHeader = 12;
+  const int64_t stride = header.stored.width * 3;
+  Bitstream bitstream = {encoded.substr(kRiffHeader), header.stored, 0, partial};
   WebPBitstreamFeatures features;
   VP8StatusCode status = WebPGetFeatures(data, encoded.size(), &features);
+  const bool animation = status == VP8_STATUS_OK && features.has_animation;
+  if (animation) status = FindFirstFrame(encoded, header, partial, &bitstream);
   if (status == VP8_STATUS_OK) {
-    const ImageSize size = header.stored;
-    status = features.has_animation
-                 ? DecodeFirstFrame(encoded, header, partial, pixels)
-                 : DecodeStill(data, encoded.size(), partial, pixels, static_cast<int>(size.width * 3),
-                               static_cast<size_t>(size.width * size.height * 3));
+    outcome.status = CheckPrefixCodeGroups(bitstream.bytes, bitstream.size);
+    if (!outcome.status.ok()) return outcome;
+    const std::string_view still = animation ? bitstream.bytes : encoded;
+    status = DecodeStill(reinterpret_cast<const uint8_t*>(still.data()), still.size(), bitstream.partial,
+                         pixels + bitstream.offset, static_cast<int>(stride),
+                         static_cast<size_t>(stride * header.stored.height - bitstream.offset));
   }
   outcome.started = true;
   outcome.truncated = header.truncated || status == VP8_STATUS_SUSPENDED || status == VP8_STATUS_NOT_ENOUGH_DATA;

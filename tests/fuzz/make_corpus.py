@@ -68,7 +68,7 @@ def text_shapes():
     shapes = {
         "bert.embeddings.word_embeddings.weight": [3, 1], "bert.embeddings.position_embeddings.weight": [2, 1],
         "bert.embeddings.token_type_embeddings.weight": [1, 1],
-        "bert.embeddings.LayerNorm.gamma": [1], "bert.embeddings.LayerNorm.beta": [1],
+        "bert.embeddings.LayerNorm.weight": [1], "bert.embeddings.LayerNorm.bias": [1],
         "classifier.weight": [2, 1], "classifier.bias": [2],
         "bert.pooler.dense.weight": [1, 1], "bert.pooler.dense.bias": [1],
     }
@@ -238,18 +238,26 @@ def parts(*texts):
     return SEPARATOR.join(t if isinstance(t, bytes) else t.encode() for t in texts)
 
 
-def make_settings():
-    vision = json.dumps({
-        "mask_type": "Selective", "order": "Normal", "patch_size": 4, "embed_dim": 12, "depth": 2, "num_heads": 3,
-        "num_classes": 5, "cls_tok": False, "pos_emb": True, "img_size": 32, "resize": "long_side", "crop_ratio": 0.9,
-        "image_mean": [0.5, 0.5, 0.5], "image_std": [0.25, 0.25, 0.25], "normalize": True, "unknown": None,
-        "id2label": {str(i): f"class {i}" for i in range(5)}})
-    arguments = json.dumps({"model": "lion_tiny_patch4_12", "input_size": 32, "nb_classes": 5, "lr": 1e-3})
-    text = json.dumps({
-        "arch_type": "linear_attention", "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3,
+def vision_config(mask_type, order="Normal", pos_emb=False, **more):
+    """Of the models of VisionShapes in tests/model_loader/test_files.cc."""
+    return json.dumps({
+        "mask_type": mask_type, "order": order, "patch_size": 4, "embed_dim": 12, "depth": 2, "num_heads": 3,
+        "num_classes": 5, "cls_tok": False, "pos_emb": pos_emb, "img_size": 12, "resize": "long_side",
+        "crop_ratio": 0.9, "image_mean": [0.5, 0.5, 0.5], "image_std": [0.25, 0.25, 0.25], "normalize": True,
+        "unknown": None, **more})
+
+
+def text_config(arch_type, **more):
+    """Of the models of TextShapes."""
+    return json.dumps({
+        "arch_type": arch_type, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3,
         "intermediate_size": 24, "hidden_act": "gelu", "layer_norm_eps": 1e-12, "max_position_embeddings": 8,
-        "vocab_size": 16, "type_vocab_size": 2, "position_embedding_type": "absolute",
-        "problem_type": "single_label_classification", "id2label": ["a", "b", "c"], "pad_token_id": 0})
+        "vocab_size": 16, "type_vocab_size": 2, "position_embedding_type": "absolute", "pad_token_id": 0, **more})
+
+
+def make_settings():
+    names = {"id2label": {str(i): f"class {i}" for i in range(5)}}
+    arguments = json.dumps({"model": "lion_tiny_patch4_12", "input_size": 12, "nb_classes": 5, "lr": 1e-3})
     modules = json.dumps([
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
         {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
@@ -257,21 +265,27 @@ def make_settings():
     pooling = json.dumps({"word_embedding_dimension": 12, "pooling_mode_cls_token": False,
                           "pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": False})
     transformer = json.dumps({"max_seq_length": 8, "do_lower_case": True})
-    labels = "zero\none\ntwo\nthree\nfour\n"
-    for model in range(6):
-        config = vision if model < 3 else text
-        write("settings", f"model_{model}", bytes([model, 0x12]) + parts(config, arguments, "", "", modules, pooling, transformer))
+    configs = [
+        vision_config("Lit", **names), vision_config("Decay", "S", **names),
+        vision_config("Selective", pos_emb=True, **names), text_config("linear_attention"),
+        text_config("lion-d", problem_type="regression"),
+        text_config("lion-s", problem_type="single_label_classification", id2label=["a", "b", "c"])]
+    for model, config in enumerate(configs):
+        write("settings", f"model_{model}", bytes([model, 0x01]) + parts(
+            config, arguments if model < 3 else "{}", "", "", *([modules, pooling, transformer] if model > 3 else [])))
         write("settings", f"edited_{model}", bytes([model, 0x07]) + parts(
             "{}", "{}", "", bytes([0, 0, 0, 0, 1, 1, 1, 12, 2, 2, 0, 0, 3, 3, 2, 13])))
     write("settings", "flags", bytes([0, 0x0f]) + parts("{}", "{}", "one label"))
     write("settings", "json", bytes([2, 2]) + parts(r'{"a":[1,-2,3.5e+7,true,null,"\u00e9\ud83d\ude00\n",{}],"b":{"c":[[]]}}'))
 
+    labels = "zero\none\ntwo\nthree\nfour\n"
     vocabulary = "\n".join(f"token{i}" for i in range(16)) + "\n"
     tokenizer = json.dumps({"model": {"vocab": {f"t{i}": i for i in range(15)}}, "added_tokens": [{"id": 15, "content": "x"}]})
-    names = list(vision_shapes_of_tests())
-    index = json.dumps({"metadata": {}, "weight_map": {name: "weights.safetensors" for name in names}})
+    index = json.dumps({"metadata": {}, "weight_map": {n: "weights.safetensors" for n in vision_shapes_of_tests()}})
+    vision, text = vision_config("Selective"), text_config("lion-d")
     write("model_folder", "vision", b"\0" + parts(vision, labels))
-    write("model_folder", "vision_sharded", b"\0" + parts("{}", "", "", "", "", "", "", index))
+    write("model_folder", "vision_names", b"\0" + parts(vision_config("Selective", **names)))
+    write("model_folder", "vision_sharded", b"\0" + parts(vision, "", "", "", "", "", "", index))
     write("model_folder", "text", b"\1" + parts(text, "", vocabulary))
     write("model_folder", "text_tokenizer", b"\1" + parts(text, "", "", tokenizer))
     write("model_folder", "sentences", b"\1" + parts(text, "", vocabulary, "", modules, pooling, transformer))

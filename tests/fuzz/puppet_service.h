@@ -10,7 +10,7 @@ namespace lion::fuzz {
 // Lives as long as the process: threads of it run until the end.
 struct PuppetResources {
   SteadyClock clock;
-  FairBudget decode_bytes{int64_t{8} << 20};
+  FairBudget decode_bytes{int64_t{64} << 20};
   FairBudget device_turn{1};
   DecodePool decode_pool{{.threads = 1}, &clock, &decode_bytes};
 };

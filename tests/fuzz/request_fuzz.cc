@@ -63,6 +63,26 @@ void CheckCode(const absl::Status& status) {
   }
 }
 
+// A row for each vector of the engine, as long as was asked for.
+void CheckShape(const v1::EmbedRequest& request, const v1::EmbedResult& result) {
+  const v1::Embedding& embedding = result.embedding();
+  const int64_t floats = embedding.values_size() + static_cast<int64_t>(embedding.data().size() / sizeof(float));
+  fuzz::CheckEqual(floats, int64_t{embedding.rows()} * embedding.dimensions(), "floats of an embedding");
+  fuzz::CheckEqual(embedding.rows(), request.pooling() == v1::POOLING_NONE ? result.tokens() : 1, "rows");
+  const int64_t width = Service().engine().config().width;
+  fuzz::CheckEqual(embedding.dimensions(), request.dimensions() == 0 ? width : request.dimensions(), "dimensions");
+  fuzz::CheckAtMost(embedding.dimensions(), width, "dimensions");
+}
+
+void CheckShape(const v1::ClassifyRequest& request, const v1::ClassifyResult& result) {
+  const int64_t classes = Service().engine().config().classes;
+  const int64_t wanted = request.top_k() == 0 ? classes : std::min<int64_t>(request.top_k(), classes);
+  fuzz::CheckEqual(result.classification().scores_size(), wanted, "scores");
+  for (const v1::ClassScore& score : result.classification().scores()) {
+    fuzz::Check(score.index() < classes && !score.label().empty(), "a score's class");
+  }
+}
+
 template <class Request, class Response>
 void Serve(const uint8_t* data, size_t size) {
   Request request;
@@ -88,8 +108,10 @@ void Serve(const uint8_t* data, size_t size) {
         CheckCode(input.status);
         fuzz::Check(input.status.ok() || request.options().partial_results(), "a bad input fails the call");
         auto* result = response.add_results();
+        result->set_tokens(static_cast<uint32_t>(input.tokens));
         if (input.status.ok()) {
           ConvertResult(request, Service(), std::move(input.result), result);
+          CheckShape(request, *result);
         } else {
           *result->mutable_error() = ToError(input.status);
         }

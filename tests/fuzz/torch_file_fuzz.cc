@@ -29,7 +29,7 @@ void Read(Bytes bytes, WeightChoice choice) {
   checkpoint.arguments = std::move(file->arguments);
   fuzz::ReadAllElements(checkpoint.tensors, static_cast<int64_t>(bytes.size()));
   StripPrefixes(checkpoint.tensors);
-  fuzz::ReadModel(checkpoint, {.allow_unused = true});
+  fuzz::ReadModel(checkpoint, {.allow_unused = true, .pooling = Pooling::kMean});
 }
 
 }  // namespace

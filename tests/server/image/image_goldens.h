@@ -30,7 +30,8 @@ inline std::string GoldenFile(const std::string& name) { return ReadFile(SourceP
 inline std::string ExtraFile(const std::string& name) {
   const std::vector<double>& values = ExtraGoldens().at("file." + name).values;
   std::string bytes(values.size(), '\0');
-  std::transform(values.begin(), values.end(), bytes.begin(), [](double v) { return static_cast<char>(v); });
+  std::transform(values.begin(), values.end(), bytes.begin(),
+                 [](double v) { return static_cast<char>(static_cast<uint8_t>(v)); });
   return bytes;
 }
 

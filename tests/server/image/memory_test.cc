@@ -17,6 +17,7 @@
 #include "server/image/decoders.h"
 #include "server/image/preprocess.h"
 #include "tests/server/image/image_goldens.h"
+#include "tests/server/image/webp_bits.h"
 
 namespace {
 
@@ -170,6 +171,21 @@ TEST(ImageMemoryDeathTest, OfLibpngIsAStatus) {
     ExitWith(DecodePng(png, *header, /*salvage=*/false, sink).status);
   };
   EXPECT_EXIT(decode(), ::testing::ExitedWithCode(0), "RESOURCE_EXHAUSTED: no memory to decode a PNG of 1000000 x");
+}
+
+// Of a small picture with tables for 1,000 groups of prefix codes, more than its pixels need by far. (Found by
+// fuzz_webp.)
+TEST(ImageMemoryDeathTest, OfLibwebpIsWithinThePlan) {
+  if (kSanitizer) GTEST_SKIP() << "a sanitizer's allocator takes more";
+  const std::string webp =
+      testing::Riff(testing::Chunk("VP8L", testing::Vp8l(8, std::vector<uint32_t>(64, 999), 1000)));
+  const absl::StatusOr<PreprocessPlan> plan = PlanPreprocess(webp, Options(Resize::kStretch), 8);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto decode = [&] {
+    AllowMoreMemory(plan->memory_bytes + (2 << 20));
+    ExitWith(PreprocessImage(webp, Options(Resize::kStretch), 8).status());
+  };
+  EXPECT_EXIT(decode(), ::testing::ExitedWithCode(0), "OK");
 }
 
 }  // namespace

@@ -1,4 +1,3 @@
-// fuzz_jpeg and fuzz_webp, which differ in their corpus and dictionary.
 #include "tests/fuzz/image.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
