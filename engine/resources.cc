@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
 namespace lion {
@@ -41,7 +42,7 @@ std::vector<std::string> CgroupFolders(const std::string& root, const std::strin
       if (path.empty()) break;
       path.resize(path.rfind('/'));
     }
-    if (!unified) folders.push_back(root + "/sys/fs/cgroup/" + controller);
+    if (!unified) folders.push_back(absl::StrCat(root, "/sys/fs/cgroup/", controller));
   }
   return folders;
 }

@@ -134,7 +134,7 @@ void SettleLabels(const Checkpoint& checkpoint, Source& config, LoadedModel& mod
 absl::Status FinishParameters(const ParameterReader& reader, const LoadOptions& options, LoadedModel& model) {
   const auto may_drop = [&options](const std::string& name) { return options.allow_unused && IsHead(name); };
   std::vector<std::string> dropped;
-  const absl::Status status = reader.Finish(may_drop, &dropped);
+  absl::Status status = reader.Finish(may_drop, &dropped);
   for (const std::string& name : dropped) model.warnings.push_back("unused tensor " + name + " is dropped");
   return status;
 }

@@ -130,8 +130,8 @@ absl::Status ReadCheckpoint(const std::string& path, WeightChoice choice, Checkp
   if (Utf8Prefix(checkpoint.file) != checkpoint.file.size()) {
     return InvalidFile(checkpoint.file, ": the name of the file or of a folder above it is not UTF-8");
   }
-  const absl::Status status = IsShardIndex(checkpoint.file) ? ReadShards(checkpoint.file, choice, checkpoint)
-                                                            : ReadOneFile(checkpoint.file, choice, checkpoint);
+  absl::Status status = IsShardIndex(checkpoint.file) ? ReadShards(checkpoint.file, choice, checkpoint)
+                                                      : ReadOneFile(checkpoint.file, choice, checkpoint);
   if (!status.ok()) return status;
   checkpoint.stripped_prefix = StripPrefixes(checkpoint.tensors);
   RenameOldLayerNorms(checkpoint.tensors);

@@ -7,7 +7,7 @@
 namespace lion {
 
 absl::Status LoadInto(const std::string& path, const LoadOptions& options, Checkpoint& checkpoint, LoadedModel& model) {
-  const absl::Status read = ReadCheckpoint(path, options.weights, checkpoint);
+  absl::Status read = ReadCheckpoint(path, options.weights, checkpoint);
   model.format = checkpoint.format;
   model.file = checkpoint.file;
   model.weights = checkpoint.weights;

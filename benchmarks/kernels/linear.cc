@@ -116,7 +116,7 @@ KernelCase MakeMlp(Bench& bench, int64_t width, int64_t rows, DataType type) {
                                                      nullptr, nullptr});
   o->packed1 = o->fc1.Pack(*bench.cpu, type);
   o->packed2 = o->fc2.Pack(*bench.cpu, type);
-  const auto args = [o, rows](float* x, int64_t count, const PackedLinear& fc1, const PackedLinear& fc2) {
+  const auto args = [o](float* x, int64_t count, const PackedLinear& fc1, const PackedLinear& fc2) {
     return MlpArgs{.x = x, .rows = count, .pre_norm = o->norm.parameters(), .fc1 = &fc1, .fc2 = &fc2, .post_norm = {}};
   };
   return {.product = type,
