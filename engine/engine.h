@@ -40,19 +40,38 @@ struct ImageInput {
   int64_t width = 0;
 };
 
+// One text as token ids, special tokens included, none of them padding. Must stay alive until Forward returns.
+struct TextInput {
+  std::span<const int32_t> ids;       // [L]
+  std::span<const int32_t> type_ids;  // [L], or empty: all 0
+};
+
 // One sequence of a batch and what is wanted of it.
 struct Request {
-  ImageInput image;
+  ImageInput image;                  // of a vision model
+  TextInput text;                    // of a text model
   bool embedding = false;            // wants the embedding
   Pooling pooling = Pooling::kMean;  // of the embedding: any but kPooler for vision models
-  bool logits = false;               // wants the classification head (always on the model's own pooling)
+  bool logits = false;               // wants the classification or regression head
+  // Masked-token models: the places in the text whose token is to be predicted, and how many of the likeliest tokens
+  // are wanted for each.
+  std::span<const int32_t> masked;
+  int64_t predictions = 0;
+};
+
+// A token that a masked place may hold.
+struct TokenScore {
+  int32_t id = 0;
+  float logit = 0;
+  float probability = 0;  // softmax over the vocabulary
 };
 
 struct Result {
   absl::Status status;           // INTERNAL: this input's output was not finite; the others are not touched
   std::vector<float> embedding;  // [rows, D]; rows = 1, or the tokens with Pooling::kNone. Not normalised
   int64_t rows = 0;
-  std::vector<float> logits;  // [classes]
+  std::vector<float> logits;            // [classes]
+  std::vector<TokenScore> predictions;  // [masked, min(predictions, vocabulary)], likeliest first
 };
 
 // Thread-compatible: any number of threads may call the const methods at once, but only one at a time may be in
@@ -67,12 +86,18 @@ class Engine {
 
   // Runs one ragged batch: `results` has as many elements as `requests`, and every element is overwritten. A result
   // never depends on the other requests of the batch. The sum of the requests' tokens must not exceed
-  // max_batch_tokens(), each input must have passed CountTokens. An error of the whole call means a fault of the
-  // device: no result is valid then.
+  // max_batch_tokens(), each input must have passed CountTokens or CheckText. An error of the whole call means a fault
+  // of the device: no result is valid then.
   virtual absl::Status Forward(std::span<const Request> requests, std::span<Result> results) = 0;
 
   // Tokens that an image of this size becomes, class token included. INVALID_ARGUMENT when smaller than one patch.
+  // A text model: always INVALID_ARGUMENT.
   virtual absl::StatusOr<int64_t> CountTokens(int64_t height, int64_t width) const = 0;
+
+  // OK, or INVALID_ARGUMENT saying what is wrong: no tokens, an id that is not in the vocabulary, a type id the model
+  // does not have, as many type ids as ids or none, more tokens than the model has positions. A vision model: always
+  // INVALID_ARGUMENT.
+  virtual absl::Status CheckText(const TextInput& text) const = 0;
 
   virtual const ModelConfig& config() const = 0;
   virtual std::string device() const = 0;        // "cpu"

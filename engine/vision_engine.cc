@@ -125,6 +125,10 @@ absl::StatusOr<int64_t> VisionEngine::CountTokens(int64_t height, int64_t width)
   return 1 + (height / size) * (width / size);
 }
 
+absl::Status VisionEngine::CheckText(const TextInput&) const {
+  return absl::InvalidArgumentError("the model takes images, not text");
+}
+
 void VisionEngine::PlaceSequences(std::span<const Request> requests) {
   images_.clear();
   offsets_.assign(1, 0);

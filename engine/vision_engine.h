@@ -32,6 +32,7 @@ class VisionEngine : public Engine {
 
   absl::Status Forward(std::span<const Request> requests, std::span<Result> results) override;
   absl::StatusOr<int64_t> CountTokens(int64_t height, int64_t width) const override;
+  absl::Status CheckText(const TextInput& text) const override;
   const ModelConfig& config() const override { return config_; }
   std::string device() const override { return plan_.device; }
   std::string isa() const override { return plan_.operations->name; }

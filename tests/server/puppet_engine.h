@@ -45,6 +45,9 @@ class PuppetEngine : public Engine {
     return absl::OkStatus();
   }
 
+  absl::Status CheckText(const TextInput&) const override {
+    return absl::InvalidArgumentError("the model takes images, not text");
+  }
   absl::StatusOr<int64_t> CountTokens(int64_t height, int64_t width) const override {
     if (height < kPatch || width < kPatch) {
       return absl::InvalidArgumentError(
