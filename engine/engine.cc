@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
+#include "engine/encoder_engine.h"
 #include "engine/resources.h"
+#include "engine/text_engine.h"
 #include "engine/vision_engine.h"
 #include "kernels/operations.h"
 
@@ -45,7 +46,7 @@ absl::StatusOr<EnginePlan> MakePlan(const ModelConfig& config, const EngineOptio
   if (plan.max_batch_tokens == 0) {
     // The mixer's scratch comes on top of the arena: up to 16 bytes per thread and element of a head.
     const int64_t scratch = plan.threads * 16 * (config.head_width() + 16);
-    plan.max_batch_tokens = TokensThatFit(VisionEngine::ArenaBytesPerToken(config, plan.compute_type) + scratch);
+    plan.max_batch_tokens = TokensThatFit(EncoderEngine::ArenaBytesPerToken(config, plan.compute_type) + scratch);
   }
   return plan;
 }
@@ -64,13 +65,10 @@ std::string_view ComputeTypeName(ComputeType type) {
 }
 
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const LoadedModel& model, const EngineOptions& options) {
-  if (model.config.modality != Modality::kVision) {
-    return absl::InvalidArgumentError(absl::StrCat("this is a ", std::string(VariantName(model.config.variant)),
-                                                   " text encoder: this version serves vision encoders only"));
-  }
   absl::StatusOr<EnginePlan> plan = MakePlan(model.config, options);
   if (!plan.ok()) return plan.status();
-  return VisionEngine::Create(model, *plan);
+  return model.config.modality == Modality::kText ? TextEngine::Create(model, *plan)
+                                                  : VisionEngine::Create(model, *plan);
 }
 
 }  // namespace lion

@@ -46,15 +46,15 @@ struct TextInput {
   std::span<const int32_t> type_ids;  // [L], or empty: all 0
 };
 
-// One sequence of a batch and what is wanted of it.
+// One sequence of a batch and what is wanted of it. What the model has no head for stays empty in the result.
 struct Request {
   ImageInput image;                  // of a vision model
   TextInput text;                    // of a text model
   bool embedding = false;            // wants the embedding
   Pooling pooling = Pooling::kMean;  // of the embedding: any but kPooler for vision models
   bool logits = false;               // wants the classification or regression head
-  // Masked-token models: the places in the text whose token is to be predicted, and how many of the likeliest tokens
-  // are wanted for each.
+  // Masked-token models: the places in the text, in [0, L), whose token is to be predicted, and how many of the
+  // likeliest tokens are wanted for each.
   std::span<const int32_t> masked;
   int64_t predictions = 0;
 };

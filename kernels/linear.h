@@ -25,7 +25,7 @@ class PackedLinear {
  public:
   virtual ~PackedLinear() = default;
   int64_t inputs() const { return inputs_; }    // K
-  int64_t outputs() const { return outputs_; }  // N
+  int64_t outputs() const { return outputs_; }  // N, the tail's included
   int64_t bytes() const { return bytes_; }
 
  protected:
@@ -43,10 +43,11 @@ struct LinearPack {
   int64_t inputs = 0;
   int64_t outputs = 0;
   DataType compute_type = DataType::kFloat32;  // of the product's operands; sums are float32
+  int64_t tail_outputs = 0;                    // the last outputs, which LinearArgs::tail takes
 };
 
 struct LinearArgs {
-  const void* input = nullptr;  // [rows, inputs]; float32 when there is a pre_norm
+  const void* input = nullptr;  // [rows, inputs]
   DataType input_type = DataType::kFloat32;
   int64_t rows = 0;
   NormParameters pre_norm;
@@ -56,7 +57,7 @@ struct LinearArgs {
   NormParameters post_norm;
 
   // [rows, outputs - tail_columns] and [rows, tail_columns]: the last columns (gate logits, which stay float32) go to
-  // their own array. tail_columns must be 0 with a residual or a post_norm.
+  // their own array. tail_columns: as the layer was packed; it must be 0 with a residual, an activation or a post_norm.
   void* output = nullptr;
   DataType output_type = DataType::kFloat32;
   float* tail = nullptr;

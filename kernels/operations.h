@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/linear.h"
 #include "kernels/mixer.h"
+#include "kernels/text.h"
 #include "kernels/types.h"
 #include "kernels/vision.h"
 
@@ -57,6 +58,8 @@ struct Operations {
   absl::Status (*mixer)(KernelContext&, const MixerArgs&) = nullptr;
   absl::Status (*softmax_attention)(KernelContext&, const SoftmaxAttentionArgs&) = nullptr;
   absl::Status (*pool)(KernelContext&, const PoolArgs&) = nullptr;
+  absl::Status (*embed_tokens)(KernelContext&, const EmbedTokensArgs&) = nullptr;
+  absl::Status (*predict_tokens)(KernelContext&, const PredictTokensArgs&) = nullptr;
 };
 
 // Plain loops with float64 sums: the truth that every other backend is tested against.

@@ -1,4 +1,4 @@
-// Views of a file's bytes, little-endian reads, overflow-checked sizes and error texts. Private to model_loader.
+// Views of a file's bytes, little-endian reads, overflow-checked sizes and error texts. For model_loader and the tokenizer.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Strict JSON for files that strangers wrote. Private to model_loader.
+// Strict JSON for files that strangers wrote. For model_loader and the tokenizer.
 #pragma once
 
 #include <nlohmann/json.hpp>

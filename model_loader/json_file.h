@@ -1,4 +1,4 @@
-// Small files beside a checkpoint. Private to model_loader.
+// Small files beside a checkpoint. For model_loader and the tokenizer.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// UTF-8 (RFC 3629): what the API's strings must be, or clients cannot read the message they stand in. Private to
-// model_loader.
+// UTF-8 (RFC 3629): what the API's strings must be, or clients cannot read the message they stand in. For
+// model_loader and the tokenizer.
 #pragma once
 
 #include <string_view>

@@ -12,7 +12,7 @@ cmake --build --preset release --target lion_server_main lion
 bin=build/release/bin
 log=build/release/quickstart-server.log
 # Port 0: any free one, which the server's log names.
-"$bin/lion-server" --model models/mnist-lion-s --host 127.0.0.1 --grpc-port 0 2> "$log" &
+"$bin/lion-server" --model models/mnist-lion-s --host 127.0.0.1 --grpc-port 0 --metrics-port 0 2> "$log" &
 server=$!
 trap 'kill "$server" 2> /dev/null || true' EXIT
 

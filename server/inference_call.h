@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -14,24 +16,48 @@
 #include "server/clock.h"
 #include "server/image/preprocess.h"
 #include "server/mutex.h"
+#include "server/tokenizer/tokenizer.h"
 
 namespace lion {
 
-// One input of a call: the first of these that is set counts. The bytes and pixels are the caller's, and must stay
-// alive until the call is done.
+// UTF-8.
+struct TextOrPair {
+  std::string_view first;
+  std::optional<std::string_view> second;
+};
+
+// Special tokens included.
+struct GivenTokens {
+  std::span<const int64_t> ids;       // [L]
+  std::span<const int64_t> type_ids;  // [L], or empty: all 0
+};
+
+// One input of a call: the first of these that is set counts. The bytes, pixels, texts and ids are the caller's, and
+// must stay alive until the call is done.
 struct InferenceInput {
-  absl::Status status;       // not OK: the input was found bad already
-  std::string_view encoded;  // an image file
-  ImageInput pixels;         // ready for patching
+  absl::Status status;               // not OK: the input was found bad already
+  std::string_view encoded;          // an image file
+  std::optional<ImageInput> pixels;  // ready for patching
+  std::optional<TextOrPair> text;
+  std::optional<GivenTokens> tokens;
+};
+
+// How texts become tokens.
+struct TextOptions {
+  TextTruncation truncation = TextTruncation::kNone;
+  bool special_tokens = true;
 };
 
 struct InferenceCall {
   std::vector<InferenceInput> inputs;
   ImagePreprocessOptions image;  // of encoded inputs; max_pixels is the service's
+  TextOptions text;              // of texts
   bool embedding = false;        // what is wanted of every input
   Pooling pooling = Pooling::kMean;
   bool logits = false;
   int64_t class_scores = 0;      // of each input in the reply
+  int64_t predictions = 0;       // tokens for each mask of an input; then every input needs one
+  bool encoding = false;         // the tokens themselves; nothing is computed then, and nothing else can be wanted
   uint64_t caller = 0;           // whose share of the device the call takes (FairOrder)
   int priority = 0;              // 0..kMaxPriority
   bool partial_results = false;  // a bad input fails itself alone
@@ -44,13 +70,16 @@ struct InferenceCall {
 struct InputReply {
   absl::Status status;
   int64_t tokens = 0;
-  Result result;  // valid when the status is OK
+  bool truncated = false;
+  Result result;                // valid when the status is OK, as all below
+  std::vector<int32_t> masked;  // places of the masks that result.predictions are for
+  Encoding encoding;            // when it was asked for
 };
 
 // Where the time went, of the input that finished last: three intervals that do not overlap.
 struct CallTiming {
-  int64_t preprocess_ns = 0;  // decoding and resizing
-  int64_t queue_ns = 0;       // waiting for a decoding thread and for a batch
+  int64_t preprocess_ns = 0;  // decoding and resizing, or tokenizing
+  int64_t queue_ns = 0;       // waiting for a thread that prepares and for a batch
   int64_t compute_ns = 0;     // the forward pass of the batch
   int64_t batch_inputs = 0;   // inputs in the batch, from all callers
   int64_t batch_tokens = 0;

@@ -163,24 +163,29 @@ std::vector<Settle> AddEngineFlags(CLI::App& app, EngineOptions& engine) {
   return settle;
 }
 
-void AddServingFlags(CLI::App& app, ServerConfig& config) {
+std::vector<Settle> AddServingFlags(CLI::App& app, ServerConfig& config) {
   const CLI::Range positive(int64_t{1}, int64_t{1} << 40);
   const CLI::Range not_negative(int64_t{0}, int64_t{1} << 40);
   ModelServiceOptions& service = config.start_up.service;
   Add(app, "--host", config.rpc.host, "name or address to listen on");
   Add(app, "--grpc-port", config.rpc.port, "0: any free one, which the log names")->check(CLI::Range(0, 65535));
+  Add(app, "--metrics-port", config.metrics_port,
+      "of /metrics for Prometheus and of /health, over HTTP; 0: any free one; -1: none")
+      ->check(CLI::Range(-1, 65535));
   Add(app, "--max-batch-tokens", service.max_batch_tokens, "tokens that a batch is formed up to")->check(positive);
   Add(app, "--max-batch-inputs", service.max_batch_inputs, "inputs of a batch")->check(positive);
   Add(app, "--max-wait-us", service.max_wait_us,
       "how long an idle device waits for a fuller batch; 0: batches form while it is busy")
       ->check(CLI::Range(int64_t{0}, int64_t{3'600'000'000}));
-  Add(app, "--max-input-tokens", service.max_input_tokens, "tokens of one input; 0: what the memory allows")
+  Add(app, "--max-input-tokens", service.max_input_tokens,
+      "tokens of one input; 0: what the model and the memory allow")
       ->check(not_negative);
   Add(app, "--max-queue-tokens", service.max_queue_tokens,
-      "tokens that may be decoded or waiting before calls are refused; 0: 16 batches")
+      "tokens that may be in preparation or waiting before calls are refused; 0: 16 batches")
       ->check(not_negative);
   Add(app, "--max-inputs-per-call", service.max_inputs_per_call, "inputs of one call")->check(positive);
   Add(app, "--max-image-pixels", service.max_image_pixels, "width x height of an encoded image")->check(positive);
+  Add(app, "--max-text-bytes", service.max_text_bytes, "of one text, before it is tokenized")->check(positive);
   Add(app, "--max-message-bytes", config.rpc.max_message_bytes, "of one request")
       ->check(CLI::Range(int64_t{1}, int64_t{2147483647}));
   Add(app, "--max-inflight-bytes", config.rpc.max_inflight_bytes,
@@ -199,8 +204,16 @@ void AddServingFlags(CLI::App& app, ServerConfig& config) {
       ->check(not_negative);
   Add(app, "--decode-threads", config.decode_threads, "threads that decode images; 0: as many as processors")
       ->check(CLI::Range(0, 1024));
+  Add(app, "--tokenize-threads", config.tokenize_threads, "threads that tokenize texts; 0: one or two")
+      ->check(CLI::Range(0, 1024));
   Add(app, "--drain-timeout-s", config.drain_timeout_s, "how long accepted calls may take to finish after SIGTERM")
       ->check(CLI::Range(int64_t{0}, int64_t{86'400}));
+  std::vector<Settle> settle;
+  settle.push_back(
+      AddChoice(app, "--truncation", service.truncation, "none",
+                {{"none", TextTruncation::kNone}, {"end", TextTruncation::kEnd}, {"start", TextTruncation::kStart}},
+                "what a text that is too long loses where its call does not say; none: it is refused"));
+  return settle;
 }
 
 int Main(int argc, char** argv) {
@@ -210,7 +223,7 @@ int Main(int argc, char** argv) {
   LogOptions log;
   std::vector<Settle> settle = AddModelFlags(app, config);
   for (Settle& engine : AddEngineFlags(app, config.start_up.engine)) settle.push_back(std::move(engine));
-  AddServingFlags(app, config);
+  for (Settle& serving : AddServingFlags(app, config)) settle.push_back(std::move(serving));
   settle.push_back(AddChoice(app, "--log-format", log.format, "text",
                              {{"text", LogFormat::kText}, {"json", LogFormat::kJson}}, "json: one object a line"));
   Add(app, "--log-level", log.level, "debug, info, warning, error or off")
@@ -246,10 +259,11 @@ int Main(int argc, char** argv) {
   try {
     // Lives until the process ends, and comes before all other threads.
     static auto& stop = *new StopSignals();
-    return RunServer(config, stop);
+    return RunServer(config, LION_VERSION, stop);
   } catch (const std::system_error& error) {
-    LogError(std::string("cannot start a thread: ") + error.what() +
-             ": lower --cpu-threads or --decode-threads, or raise the limits of threads and memory");
+    LogError(
+        std::string("cannot start a thread: ") + error.what() +
+        ": lower --cpu-threads, --decode-threads or --tokenize-threads, or raise the limits of threads and memory");
     return kExitDevice;
   }
 }

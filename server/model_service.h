@@ -7,20 +7,23 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "server/batcher.h"
+#include "server/call_room.h"
 #include "server/clock.h"
-#include "server/decode_pool.h"
 #include "server/fair_budget.h"
-#include "server/image/preprocess.h"
 #include "server/inference_call.h"
+#include "server/inference_task.h"
+#include "server/input_preparer.h"
+#include "server/metrics/metrics.h"
 #include "server/model_service_options.h"
+#include "server/prepare_pool.h"
 #include "server/thread_pool.h"
+#include "server/tokenizer/tokenizer.h"
 
 namespace lion {
 
@@ -29,36 +32,41 @@ struct ModelInfo {
   std::string name;
   std::string version = "1";
   int64_t parameters = 0;
-  std::string weights;  // the file, and "model" or "ema" where it held both
+  std::string weights;                            // the file, and "model" or "ema" where it held both
+  ModelMetrics* metrics = &ModelMetrics::None();  // outlives the model
 };
 
-// Shared by all models of a process; outlives them. `decode_bytes` is the pool's own.
+// Shared by all models of a process; outlives them. `decode_bytes` is the decoding pool's own.
 struct SharedResources {
   Clock* clock = nullptr;
-  DecodePool* decode_pool = nullptr;
+  PreparePool* decode_pool = nullptr;
   FairBudget* decode_bytes = nullptr;  // of all decodes going on at once; an image that needs more is refused
-  FairBudget* device_turn = nullptr;   // limit 1: one Forward at a time
+  PreparePool* tokenize_pool = nullptr;
+  FairBudget* device_turn = nullptr;  // limit 1: one Forward at a time
+  Metrics* metrics = nullptr;         // null: nothing is counted
 };
 
-// Owns engine and batcher. Every call that Run accepts ends in exactly one `done`, on the service's reply thread or,
-// when there is nothing to compute, on the caller's; never on the engine's. Each input goes its own way through
-// decoding pool and batcher, so a call larger than a batch is split, and calls share batches. All methods may be called
-// from any thread.
+// Owns engine, tokenizer and batcher. Every call that Run accepts ends in exactly one `done`, on the service's reply
+// thread or, when there is nothing to compute, on the caller's; never on the engine's. Each input goes its own way
+// through preparing pool and batcher, so a call larger than a batch is split, and calls share batches. All methods may
+// be called from any thread.
 class ModelService {
  public:
   using Done = std::function<void(InferenceReply)>;
 
-  // `on_fault` is called once, on the batcher's thread, when the device fails; from then on calls get UNAVAILABLE.
+  // `tokenizer`: of a text model; null: texts are refused, token ids work. `on_fault` is called once, on the batcher's
+  // thread, when the device fails; from then on calls get UNAVAILABLE.
   static absl::StatusOr<std::unique_ptr<ModelService>> Create(ModelInfo info, std::unique_ptr<Engine> engine,
+                                                              std::unique_ptr<Tokenizer> tokenizer,
                                                               const ModelServiceOptions& options,
                                                               const SharedResources& shared,
                                                               std::function<void(const absl::Status&)> on_fault);
   // Finishes what was accepted.
   ~ModelService();
 
-  // Runs batches of blank images through the engine: one of the model's size, then twice as many each time, up to the
-  // batch budget or until the next would pass `budget_ns`. To be called before the first Run. `progress` gets a line
-  // each, `warning` one when a blank image fails.
+  // Runs batches of blank inputs through the engine: one of usual size, then twice as many each time, up to the batch
+  // budget or until the next would pass `budget_ns`. To be called before the first Run. `progress` gets a line each,
+  // `warning` one when a blank input fails.
   absl::Status WarmUp(int64_t budget_ns, const std::function<void(const std::string&)>& progress,
                       const std::function<void(const std::string&)>& warning);
 
@@ -66,7 +74,7 @@ class ModelService {
   absl::Status CheckInputCount(int64_t inputs) const;
 
   // Never blocks. An error is the answer, and `done` is not called: INVALID_ARGUMENT, RESOURCE_EXHAUSTED (see
-  // Batcher::Reserve and DecodePool::Submit; also: no room in the call's account), UNAVAILABLE, DEADLINE_EXCEEDED,
+  // Batcher::Reserve and PreparePool::Submit; also: no room in the call's account), UNAVAILABLE, DEADLINE_EXCEEDED,
   // CANCELLED. OK: `done` is called once, maybe before this returns. `abandoned` may be set by the caller at any time,
   // and is set by the service when a failed input makes the rest pointless: what has not begun to compute is then
   // dropped. Throws std::bad_alloc instead of calling `done` when there is no memory for the call itself.
@@ -77,41 +85,41 @@ class ModelService {
 
   const ModelInfo& info() const { return info_; }
   const Engine& engine() const { return *engine_; }
-  // Tokens being decoded or waiting, and inputs that were dropped without being computed since the start.
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); }  // null: it has none
+  // Tokens being prepared or waiting, and inputs that were dropped without being computed since the start.
   int64_t waiting_tokens() const { return batcher_->reserved_tokens(); }
   int64_t dropped_inputs() const { return dropped_inputs_.load(std::memory_order_relaxed); }
   // As settled.
   const ModelServiceOptions& options() const { return options_; }
 
  private:
-  class Task;
+  using Task = InferenceTask;
 
-  ModelService(ModelInfo info, std::unique_ptr<Engine> engine, const ModelServiceOptions& options,
+  ModelService(ModelInfo info, std::unique_ptr<Engine> engine, std::unique_ptr<Tokenizer> tokenizer,
+               std::unique_ptr<InputPreparer> preparer, const ModelServiceOptions& options,
                const SharedResources& shared, std::function<void(const absl::Status&)> on_fault);
 
-  absl::Status CheckCall(const InferenceCall& call) const;
-  // The input's tokens, and what decoding takes, or why it is refused.
-  struct InputCost {
-    int64_t tokens = 0;
-    int64_t decode_bytes = 0;
-    int64_t decode_pixels = 0;  // of work: read, resized and written
-  };
-  absl::StatusOr<InputCost> CheckInput(const InferenceInput& input, const ImagePreprocessOptions& options) const;
+  // A task for each input, null for a bad one that fails itself alone. Or why the call is refused.
+  absl::Status MakeTasks(const std::shared_ptr<CallInProgress>& call, std::vector<std::unique_ptr<Task>>* tasks);
   // Refuses a reply that is too large in itself, or for which the call's account has no room.
-  absl::Status ChargeReply(const InferenceCall& call, int64_t inputs, int64_t tokens) const;
+  absl::Status ChargeReply(const InferenceCall& call, const std::vector<std::unique_ptr<Task>>& tasks) const;
+  absl::StatusOr<std::shared_ptr<CallRoom>> Reserve(const std::vector<std::unique_ptr<Task>>& tasks);
   // OK, or why the call should not be worked on any more.
   absl::Status StillWanted(const CallInProgress& call) const;
-  DecodeJob MakeDecodeJob(std::unique_ptr<Task> task, Batcher::Reservation reservation, const InputCost& cost);
-  // On a thread of the decoding pool.
-  void Decode(std::unique_ptr<Task> task, Batcher::Reservation reservation);
+  PrepareJob MakePrepareJob(std::unique_ptr<Task> task, CallRoom::Claim claim);
+  // On a thread of the preparing pool.
+  void Prepare(std::unique_ptr<Task> task, CallRoom::Claim claim);
   // RESOURCE_EXHAUSTED when it has no memory: the device is still there. Any other error: it is lost.
   absl::Status Forward(const std::vector<Request>& requests, std::vector<Result>* results);
   Batcher::Entry MakeEntry(std::unique_ptr<Task> task, Batcher::Reservation reservation) const;
+  void Queue(std::vector<Batcher::Entry> entries);
   // On the batcher's thread.
   void RunBatch(Batch batch);
 
   const ModelInfo info_;
   const std::unique_ptr<Engine> engine_;
+  const std::unique_ptr<Tokenizer> tokenizer_;
+  const std::unique_ptr<InputPreparer> preparer_;
   const ModelServiceOptions options_;
   const SharedResources shared_;
   const std::function<void(const absl::Status&)> on_fault_;

@@ -29,8 +29,10 @@ absl::StatusOr<ModelServiceOptions> SettleOptions(const ModelServiceOptions& opt
     return absl::InvalidArgumentError(absl::StrCat("--max-queue-tokens: got ", settled.max_queue_tokens,
                                                    ", want at least the largest input's ", settled.max_input_tokens));
   }
-  if (settled.max_inputs_per_call < 1 || settled.max_image_pixels < 1 || settled.max_reply_bytes < 1) {
-    return absl::InvalidArgumentError("max inputs per call, image pixels and reply bytes must be at least 1");
+  if (settled.max_inputs_per_call < 1 || settled.max_image_pixels < 1 || settled.max_text_bytes < 1 ||
+      settled.max_reply_bytes < 1) {
+    return absl::InvalidArgumentError(
+        "max inputs per call, image pixels, text bytes and reply bytes must be at least 1");
   }
   return settled;
 }

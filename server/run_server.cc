@@ -4,11 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/resources.h"
 #include "server/log.h"
+#include "server/metrics/metrics_server.h"
 #include "server/process_limits.h"
 
 namespace lion {
@@ -30,8 +33,10 @@ void ReturnFreeMemory() {
   if (mallinfo2().fordblks > kTrimFreeBytes) malloc_trim(0);
 }
 
-constexpr int64_t kImagesInQueue = 4;  // of the largest
-constexpr int kOtherThreads = 32;      // gRPC's, and a model's batching and replying
+constexpr int64_t kInputsInQueue = 4;  // of the largest
+constexpr int64_t kMinTextQueueBytes = int64_t{64} << 20;
+constexpr int kMostTokenizeThreads = 2;  // of their own accord: tokenizing a text takes far less than its forward pass
+constexpr int kOtherThreads = 32;        // gRPC's, and a model's batching and replying
 constexpr int kMaxProbedThreads = 16384;
 
 // What needs no model to be found wrong.
@@ -44,6 +49,10 @@ absl::Status CheckConfig(const ServerConfig& config) {
                                                    ", want 0 or at least ", least_queue, ", ",
                                                    input_is_set ? "--max-input-tokens" : "--max-batch-tokens"));
   }
+  if (config.tokenize_threads < 0 || config.tokenize_threads > 1024) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tokenize threads: got ", config.tokenize_threads, ", want 0 to 1024"));
+  }
   if (config.decode_threads < 0 || config.decode_threads > 1024 || config.drain_timeout_s < 0 ||
       config.drain_timeout_s > 86'400 || config.max_decode_bytes < 0 || config.max_queue_pixels < 0) {
     return absl::InvalidArgumentError(
@@ -55,16 +64,30 @@ absl::Status CheckConfig(const ServerConfig& config) {
 }
 
 // That all threads can be had, before the port is open.
-absl::Status CheckThreadsOf(const ServerConfig& config, int decode_threads) {
+absl::Status CheckThreadsOf(const ServerConfig& config, int preparing_threads) {
   const int engine_threads = config.start_up.engine.threads > 0 ? config.start_up.engine.threads : CpuLimit();
   const auto models = static_cast<int64_t>(config.models.size());
-  const int64_t threads = models * engine_threads + decode_threads + kOtherThreads;
+  const int64_t threads = models * engine_threads + preparing_threads + kOtherThreads;
   return CheckThreads(static_cast<int>(std::min<int64_t>(threads, kMaxProbedThreads)));
+}
+
+PreparePoolOptions DecodingOf(const ServerConfig& config) {
+  const int64_t queue_pixels =
+      config.max_queue_pixels > 0 ? config.max_queue_pixels : kInputsInQueue * config.start_up.service.max_image_pixels;
+  return {.threads = config.decode_threads > 0 ? config.decode_threads : CpuLimit(),
+          .max_queue_work = queue_pixels,
+          .kind = kImageKind};
+}
+
+PreparePoolOptions TokenizingOf(const ServerConfig& config) {
+  return {.threads = config.tokenize_threads > 0 ? config.tokenize_threads : std::min(CpuLimit(), kMostTokenizeThreads),
+          .max_queue_work = std::max(kMinTextQueueBytes, kInputsInQueue * config.start_up.service.max_text_bytes),
+          .kind = kTextKind};
 }
 
 }  // namespace
 
-ExitCode RunServer(const ServerConfig& config, StopSignals& stop) {
+ExitCode RunServer(const ServerConfig& config, const std::string& version, StopSignals& stop) {
   absl::StatusOr<std::vector<ModelSpec>> specs = ParseModelSpecs(config.models);
   if (!specs.ok()) {
     LogError(specs.status().message());
@@ -74,14 +97,12 @@ ExitCode RunServer(const ServerConfig& config, StopSignals& stop) {
     LogError(status.message());
     return kExitUsage;
   }
-  const DecodePoolOptions decode = {
-      .threads = config.decode_threads > 0 ? config.decode_threads : CpuLimit(),
-      .max_queue_pixels = config.max_queue_pixels > 0 ? config.max_queue_pixels
-                                                      : kImagesInQueue * config.start_up.service.max_image_pixels};
-  if (absl::Status status = CheckThreadsOf(config, decode.threads); !status.ok()) {
+  const PreparePoolOptions decode = DecodingOf(config);
+  const PreparePoolOptions tokenize = TokenizingOf(config);
+  if (absl::Status status = CheckThreadsOf(config, decode.threads + tokenize.threads); !status.ok()) {
     LogError(absl::StrCat(status.message(),
-                          ": lower --cpu-threads (0: the processors), --decode-threads, or raise the limits "
-                          "of threads and memory"));
+                          ": lower --cpu-threads (0: the processors), --decode-threads, --tokenize-threads, or raise "
+                          "the limits of threads and memory"));
     return kExitDevice;
   }
   const int64_t open_files = RaiseOpenFileLimit();
@@ -89,11 +110,33 @@ ExitCode RunServer(const ServerConfig& config, StopSignals& stop) {
   FairBudget decode_bytes(config.max_decode_bytes > 0 ? config.max_decode_bytes
                                                       : std::max(kMinDecodeBytes, MemoryLimitBytes() / 8));
   FairBudget device_turn(1);
-  DecodePool decode_pool(decode, &clock, &decode_bytes);
-  const SharedResources shared = {&clock, &decode_pool, &decode_bytes, &device_turn};
+  PreparePool decode_pool(decode, &clock, &decode_bytes);
+  // What a text takes while it is tokenized is bounded by --max-text-bytes and the number of threads.
+  PreparePool tokenize_pool(tokenize, &clock, /*bytes=*/nullptr);
+  Metrics metrics(version, "cpu");
+  std::atomic<bool> serving = false, device_failed = false;
+  std::unique_ptr<MetricsServer> metrics_server;
+  if (config.metrics_port >= 0) {
+    absl::StatusOr<std::unique_ptr<MetricsServer>> listening =
+        MetricsServer::Start(config.rpc.host, config.metrics_port, metrics, [&] { return serving && !device_failed; });
+    if (!listening.ok()) {
+      LogError(listening.status().message());
+      return kExitPort;
+    }
+    metrics_server = *std::move(listening);
+    LogInfo(absl::StrCat("metrics on port ", metrics_server->port()));
+  }
+  const SharedResources shared = {.clock = &clock,
+                                  .decode_pool = &decode_pool,
+                                  .decode_bytes = &decode_bytes,
+                                  .tokenize_pool = &tokenize_pool,
+                                  .device_turn = &device_turn,
+                                  .metrics = &metrics};
   ModelRegistry registry(&clock);
 
-  absl::StatusOr<std::unique_ptr<RpcServer>> started = RpcServer::Start(config.rpc, &registry, &clock);
+  RpcServerOptions rpc_options = config.rpc;
+  rpc_options.metrics = &metrics;
+  absl::StatusOr<std::unique_ptr<RpcServer>> started = RpcServer::Start(rpc_options, &registry, &clock);
   if (!started.ok()) {
     LogError(started.status().message());
     return absl::IsInvalidArgument(started.status()) ? kExitUsage : kExitPort;
@@ -105,11 +148,17 @@ ExitCode RunServer(const ServerConfig& config, StopSignals& stop) {
   LogInfo(absl::StrCat("listening on ", config.rpc.host, " port ", rpc.port(), ", NOT_SERVING until warmed up, up to ",
                        open_files, " open files"));
 
-  const auto on_fault = [&rpc](const std::string& name, const absl::Status& status) {
+  const auto set_ready = [&](bool ready) {
+    serving = ready;
+    for (const ModelService* model : registry.models()) model->info().metrics->SetReady(ready && !device_failed);
+  };
+  const auto on_fault = [&](const std::string& name, const absl::Status& status) {
     LogError(absl::StrCat("the device failed under model ", name, ", NOT_SERVING from now on: ", status.message()));
     std::vector<std::string> failed = kServiceNames;
     failed.push_back(name);
     rpc.SetFailed(failed);
+    device_failed = true;
+    set_ready(serving);
   };
   std::vector<std::unique_ptr<ModelService>> models;
   if (const StartUpFailure failure = StartModels(*specs, config.start_up, shared, on_fault, &models);
@@ -121,10 +170,12 @@ ExitCode RunServer(const ServerConfig& config, StopSignals& stop) {
   stop.StartFinishing();
   registry.Serve(std::move(models));
   rpc.SetServing(services, true);
+  set_ready(true);
   LogInfo(absl::StrCat("SERVING on ", config.rpc.host, " port ", rpc.port()));
 
   while (!stop.Wait(clock, clock.NowNs() + kTrimIntervalNs)) ReturnFreeMemory();
 
+  set_ready(false);
   rpc.StopServing();
   registry.Drain();
   rpc.DrainStreams();

@@ -19,8 +19,10 @@ struct ServerConfig {
   // Of all decodes going on at once; an image that needs more is refused. 0: an eighth of the memory this process may
   // use, at least 64 MiB.
   int64_t max_decode_bytes = 0;
-  // DecodePoolOptions::max_queue_pixels. 0: 4 * max_image_pixels.
+  // Pixels of work that may wait for the decoding threads. 0: 4 * max_image_pixels.
   int64_t max_queue_pixels = 0;
+  int tokenize_threads = 0;      // 0: one, or two where there are as many processors
+  int metrics_port = 8002;       // of the same host; 0: any free one; -1: no metrics
   int64_t drain_timeout_s = 30;  // how long accepted calls may take to finish; 0: they are cut off
 };
 
@@ -35,7 +37,8 @@ enum ExitCode : int {
 };
 
 // Listens, loads, warms up, serves until a signal, drains. A failure is one line in the log. The log is set up already.
+// `version` is what the metrics say.
 // Throws std::system_error when a thread cannot be started.
-ExitCode RunServer(const ServerConfig& config, StopSignals& stop);
+ExitCode RunServer(const ServerConfig& config, const std::string& version, StopSignals& stop);
 
 }  // namespace lion

@@ -8,13 +8,14 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/resources.h"
+#include "server/describe_started.h"
 #include "server/log.h"
+#include "server/tokenizer/tokenizer.h"
 #include "server/utf8.h"
 
 namespace lion {
 namespace {
 
-constexpr int64_t kMiB = int64_t{1} << 20;
 // What an engine takes by itself when it is not told: see Engine::Create.
 constexpr int64_t kLeastTokens = 1024;
 constexpr int64_t kMostTokens = 131'072;
@@ -27,47 +28,6 @@ std::string DefaultName(const std::filesystem::path& path) {
   const std::string stem = clean.stem().string();
   const bool says_nothing = stem == "checkpoint" || stem == "model" || stem == "pytorch_model";
   return says_nothing ? clean.parent_path().filename().string() : stem;
-}
-
-std::string DescribeLoaded(const ModelSpec& spec, const LoadedModel& loaded, const ModelService& service) {
-  const ModelConfig& config = loaded.config;
-  const Engine& engine = service.engine();
-  const ModelServiceOptions& limits = service.options();
-  std::string text = absl::StrCat("model ", spec.name, "\n  file        ", loaded.file, " (", loaded.format, ", ",
-                                  loaded.file_bytes / kMiB, " MiB)");
-  if (!loaded.weights.empty()) absl::StrAppend(&text, "\n  weights     ", loaded.weights);
-  if (!loaded.stripped_prefix.empty())
-    absl::StrAppend(&text, "\n  prefix      ", loaded.stripped_prefix, " (stripped)");
-  absl::StrAppend(&text, "\n  model       ", std::string(VariantName(config.variant)), ", order ",
-                  std::string(PatchOrderName(config.order)), ", ", loaded.parameters, " parameters");
-  absl::StrAppend(&text, "\n  shape       D ", config.width, ", heads ", config.heads, ", depth ", config.depth,
-                  ", patch ", config.patch_size, ", image ", config.image.size, " (",
-                  std::string(ResizeName(config.image.resize)), ")");
-  absl::StrAppend(&text, "\n  outputs     pooling ", std::string(PoolingName(config.pooling)),
-                  config.normalize ? " normalized" : "", ", ", config.classes, " classes, ", config.labels.size(),
-                  " labels");
-  absl::StrAppend(&text, "\n  device      ", engine.device(), ", ", std::string(ComputeTypeName(engine.compute_type())),
-                  ", isa ", engine.isa(), ", ", engine.threads(), " threads");
-  absl::StrAppend(&text, "\n  limits      batch ", limits.max_batch_tokens, " tokens and ", limits.max_batch_inputs,
-                  " inputs, input ", limits.max_input_tokens, " tokens, queue ", limits.max_queue_tokens,
-                  " tokens, call ", limits.max_inputs_per_call, " inputs, image ", limits.max_image_pixels, " pixels");
-  absl::StrAppend(&text, "\n  memory      weights ", engine.weight_bytes() / kMiB, " MiB, activations ",
-                  engine.bytes_per_token() * engine.max_batch_tokens() / kMiB, " MiB (", engine.bytes_per_token(),
-                  " bytes a token)");
-  // Where each value of the architecture comes from: a line per origin.
-  std::vector<std::pair<std::string, std::string>> origins;
-  for (const Provenance& value : loaded.provenance) {
-    const auto known = std::find_if(origins.begin(), origins.end(),
-                                    [&value](const auto& origin) { return origin.first == value.origin; });
-    const std::string setting = absl::StrCat(value.key, " ", value.value);
-    if (known == origins.end()) {
-      origins.emplace_back(value.origin, setting);
-    } else {
-      absl::StrAppend(&known->second, ", ", setting);
-    }
-  }
-  for (const auto& [origin, settings] : origins) absl::StrAppend(&text, "\n  from        ", origin, ": ", settings);
-  return text;
 }
 
 // What `models` engines of one process may take of the memory, each: together the quarter that a single one would.
@@ -102,6 +62,27 @@ absl::StatusOr<int64_t> LargestBatch(const LoadedModel& loaded, const StartUpOpt
   return std::max(input_tokens, std::min(batch_tokens, *share));
 }
 
+// The tokenizer beside a text model's weights; null, after a warning, where there is none.
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const ModelSpec& spec, const ModelConfig& config) {
+  if (config.modality != Modality::kText) return nullptr;
+  const std::filesystem::path path(spec.path);
+  std::error_code ignored;
+  std::filesystem::path folder = std::filesystem::is_directory(path, ignored) ? path : path.parent_path();
+  if (folder.empty()) folder = ".";
+  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::Load(folder.string());
+  if (absl::IsNotFound(tokenizer.status())) {
+    LogWarning(
+        absl::StrCat("model ", spec.name, ": ", tokenizer.status().message(), ": texts are refused, token ids work"));
+    return nullptr;
+  }
+  if (tokenizer.ok() && (*tokenizer)->vocabulary() > config.vocabulary) {
+    return absl::InvalidArgumentError(absl::StrCat("the tokenizer in ", folder.string(), " has ",
+                                                   (*tokenizer)->vocabulary(), " tokens, the model's vocabulary ",
+                                                   config.vocabulary, ": they are not of one model"));
+  }
+  return tokenizer;
+}
+
 StartUpFailure StartModel(const ModelSpec& spec, const StartUpOptions& options, const SharedResources& shared,
                           size_t models,
                           const std::function<void(const std::string& name, const absl::Status&)>& on_fault,
@@ -114,9 +95,8 @@ StartUpFailure StartModel(const ModelSpec& spec, const StartUpOptions& options, 
   absl::StatusOr<LoadedModel> loaded = LoadModel(spec.path, options.load);
   if (!loaded.ok()) return failure(Kind::kModel, loaded.status());
   for (const std::string& warning : loaded->warnings) LogWarning(absl::StrCat("model ", spec.name, ": ", warning));
-  if (loaded->config.modality != Modality::kVision) {
-    return failure(Kind::kModel, absl::UnimplementedError("it is a text model; this version serves vision models"));
-  }
+  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = LoadTokenizer(spec, loaded->config);
+  if (!tokenizer.ok()) return failure(Kind::kModel, tokenizer.status());
 
   absl::StatusOr<int64_t> largest = LargestBatch(*loaded, options, models);
   if (!largest.ok()) return failure(Kind::kDevice, largest.status());
@@ -131,12 +111,13 @@ StartUpFailure StartModel(const ModelSpec& spec, const StartUpOptions& options, 
   if (!engine.ok()) return failure(Kind::kDevice, engine.status());
 
   ModelInfo info = {.name = spec.name, .parameters = loaded->parameters, .weights = loaded->file};
+  if (shared.metrics != nullptr) info.metrics = &shared.metrics->ForModel(info.name, info.version);
   if (!loaded->weights.empty()) absl::StrAppend(&info.weights, " (", loaded->weights, ")");
   absl::StatusOr<std::unique_ptr<ModelService>> service =
-      ModelService::Create(std::move(info), *std::move(engine), options.service, shared,
+      ModelService::Create(std::move(info), *std::move(engine), *std::move(tokenizer), options.service, shared,
                            [name = spec.name, on_fault](const absl::Status& status) { on_fault(name, status); });
   if (!service.ok()) return failure(Kind::kDevice, service.status());
-  LogInfo(DescribeLoaded(spec, *loaded, **service));
+  LogInfo(DescribeStarted(spec.name, *loaded, **service));
   if (const int64_t batch_tokens = (*service)->options().max_batch_tokens;
       batch_tokens < options.service.max_batch_tokens) {
     LogWarning(absl::StrCat("model ", spec.name, ": --max-batch-tokens ", options.service.max_batch_tokens,

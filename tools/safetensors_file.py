@@ -4,7 +4,7 @@ import json
 
 import numpy
 
-TYPES = {"F16": numpy.float16, "F32": numpy.float32, "F64": numpy.float64}
+TYPES = {"F16": numpy.float16, "F32": numpy.float32, "F64": numpy.float64, "I64": numpy.int64}
 
 
 def read(path):

@@ -2,19 +2,17 @@
 // multiple of the limit L: its matrix products alone, measured in the same run. Prints no speed for a wrong result.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <functional>
 #include <iostream>
-#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "benchmarks/engine/products.h"
+#include "absl/strings/str_cat.h"
 #include "benchmarks/engine/random_model.h"
 #include "engine/engine.h"
+#include "engine/speed.h"
 
 namespace lion {
 namespace {
@@ -36,17 +34,6 @@ struct Size {
   int64_t width, heads;
 };
 constexpr Size kSizes[] = {{"tiny", 192, 3}, {"small", 384, 6}, {"base", 768, 12}, {"large", 1024, 16}};
-
-double Seconds(const std::function<void()>& run) {
-  const auto start = std::chrono::steady_clock::now();
-  run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-double Median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
 
 std::vector<uint8_t> Pixels(int64_t side) {
   std::vector<uint8_t> pixels(static_cast<size_t>(side * side * 3));
@@ -93,8 +80,8 @@ void Check(const LoadedModel& model, Engine& engine, bool is_float) {
   std::exit(1);
 }
 
-void Measure(const Flags& flags, const Size& size, const LoadedModel& model, const std::string& name,
-             const std::string& type_name, int threads) {
+void Measure(const Flags& flags, const LoadedModel& model, const std::string& name, const std::string& type_name,
+             int threads) {
   const int64_t largest_side = std::ranges::max(flags.resolutions), largest_batch = std::ranges::max(flags.batches);
   const auto tokens_of = [](int64_t side) { return (side / 16) * (side / 16) + 1; };
   EngineOptions options;
@@ -121,38 +108,17 @@ void Measure(const Flags& flags, const Size& size, const LoadedModel& model, con
       const std::vector<Request> requests(
           static_cast<size_t>(batch),
           {.image = {PixelLayout::kInterleavedUint8, pixels.data(), side, side}, .embedding = true});
-      std::vector<Result> results(requests.size());
-      std::vector<std::unique_ptr<Products>> limits;
-      const DataType type = is_float ? DataType::kFloat32 : DataType::kBFloat16;
-      for (const int64_t tile : {64, 128, 256, 512}) {
-        if (tile > 64 && tile > 2 * tokens) continue;
-        limits.push_back(
-            std::make_unique<Products>(size.width, model.config.depth, tokens, tile, type, engine->threads()));
+      const absl::StatusOr<Speed> speed =
+          MeasureSpeed(*engine, requests, {.repeats = flags.repeats, .budget_s = flags.budget_s});
+      if (!speed.ok()) {
+        std::cerr << speed.status() << "\n";
+        std::exit(1);
       }
-      std::vector<double> engine_s;
-      std::vector<std::vector<double>> limit_s(limits.size());
-      const auto forward = [&] {
-        if (const absl::Status status = engine->Forward(requests, results); !status.ok()) {
-          std::cerr << status << "\n";
-          std::exit(1);
-        }
-      };
-      forward();
-      for (const auto& limit : limits) limit->Run();
-      const auto start = std::chrono::steady_clock::now();
-      for (int i = 0; i < flags.repeats; ++i) {
-        engine_s.push_back(Seconds(forward));
-        for (size_t l = 0; l < limits.size(); ++l) limit_s[l].push_back(Seconds([&] { limits[l]->Run(); }));
-        if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > flags.budget_s) break;
-      }
-      double limit = std::numeric_limits<double>::infinity();
-      for (const std::vector<double>& seconds : limit_s) limit = std::min(limit, Median(seconds));
-      const double median = Median(engine_s);
       std::printf("%-16s %5lld %5lld %7lld %-8s %3d %10.2f %10.0f %10.2f %6.2f %8lld\n", name.c_str(),
                   static_cast<long long>(side), static_cast<long long>(batch), static_cast<long long>(tokens),
-                  std::string(ComputeTypeName(engine->compute_type())).c_str(), engine->threads(), 1e3 * median,
-                  static_cast<double>(tokens) / median, 1e3 * limit, median / limit,
-                  static_cast<long long>(engine->bytes_per_token()));
+                  std::string(ComputeTypeName(engine->compute_type())).c_str(), engine->threads(),
+                  1e3 * speed->forward_s, static_cast<double>(tokens) / speed->forward_s, 1e3 * speed->limit_s,
+                  speed->forward_s / speed->limit_s, static_cast<long long>(engine->bytes_per_token()));
       std::fflush(stdout);
     }
   }
@@ -189,9 +155,9 @@ int Main(int argc, char** argv) {
         }
         const LoadedModel model =
             RandomModel({.width = size->width, .heads = size->heads, .variant = *variant, .order = *order});
-        const std::string name = size_name + "/" + variant_name + "/" + order_name;
+        const std::string name = absl::StrCat(size_name, "/", variant_name, "/", order_name);
         for (const std::string& type : flags.types) {
-          for (const int threads : flags.threads) Measure(flags, *size, model, name, type, threads);
+          for (const int threads : flags.threads) Measure(flags, model, name, type, threads);
         }
       }
     }

@@ -16,8 +16,8 @@ struct Layer {
         bias(Normal(out, 1)),
         inputs(in),
         outputs(out) {}
-  std::unique_ptr<PackedLinear> Pack(const Operations& kernels, DataType type) const {
-    return kernels.pack_linear({weight.data(), bias.data(), inputs, outputs, type}).value();
+  std::unique_ptr<PackedLinear> Pack(const Operations& kernels, DataType type, int64_t tail = 0) const {
+    return kernels.pack_linear({weight.data(), bias.data(), inputs, outputs, type, tail}).value();
   }
   double flops(int64_t rows) const { return 2.0 * static_cast<double>(rows * inputs * outputs); }
   std::vector<float> weight, bias;
@@ -67,7 +67,7 @@ struct LinearOperands {
   // Some rows of the same input through the reference: a row does not depend on the others.
   std::string Mistake(Bench& bench) const {
     const std::vector<int64_t> rows = SomeRows(s.rows);
-    const auto packed = layer.Pack(ReferenceOperations(), s.type);
+    const auto packed = layer.Pack(ReferenceOperations(), s.type, s.tail);
     const Array in(s.norm ? DataType::kFloat32 : s.type, input.Rows(rows, s.inputs));
     const Array add(DataType::kFloat32, s.residual ? residual.Rows(rows, s.outputs) : std::vector<float>());
     const Array out(output_type(), static_cast<int64_t>(rows.size()) * body());
@@ -94,7 +94,7 @@ struct LinearOperands {
 
 KernelCase MakeLinear(Bench& bench, const LinearShape& shape) {
   const auto operands = std::make_shared<LinearOperands>(shape);
-  const std::shared_ptr<PackedLinear> packed = operands->layer.Pack(*bench.cpu, shape.type);
+  const std::shared_ptr<PackedLinear> packed = operands->layer.Pack(*bench.cpu, shape.type, shape.tail);
   return {.product = shape.type,
           .tokens = static_cast<double>(shape.rows),
           .flops = operands->layer.flops(shape.rows),

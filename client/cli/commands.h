@@ -18,19 +18,25 @@ struct ServerFlags {
   int64_t timeout_ms = 10'000;  // of each call; 0: none
 };
 
-// Common to the commands that send images.
-struct ImageFlags {
+// Common to the commands that send images or texts.
+struct InputFlags {
   ServerFlags server;
-  std::vector<std::string> arguments;  // as ExpandFiles takes them
-  ImageCallOptions call;
+  std::vector<std::string> images;  // as ExpandFiles takes them
+  std::vector<std::string> texts;   // this and what follows: as InputLists has it
+  std::vector<std::string> text_files;
+  bool pairs = false;
+  bool skip_empty = false;
+  InferenceOptions call;
   bool json = false;
 };
 
-int RunClassify(const ImageFlags& flags);
+int RunClassify(const InputFlags& flags);
 // `output`: a path that ends in .npy or .jsonl, or empty for JSON lines on standard output.
-int RunEmbed(const ImageFlags& flags, const std::string& output);
-// Prints the cosine of the embeddings of the two files in `arguments`.
-int RunSimilar(const ImageFlags& flags);
+int RunEmbed(const InputFlags& flags, const std::string& output);
+int RunFillMask(const InputFlags& flags);
+int RunTokenize(const InputFlags& flags);
+// Prints the cosine of the embeddings of the two images and texts; of more, a table. `images`: paths as they are.
+int RunSimilar(const InputFlags& flags);
 
 int RunModels(const ServerFlags& flags, bool json);
 // Asks until the server is SERVING or `wait` has passed; 0: once.

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "client/cli/output_file.h"
 #include "client/cli/text.h"
@@ -21,8 +22,10 @@ int Print(const std::string& text, int exit_status) {
   return 1;
 }
 
-Console::Console(size_t total, bool show_progress)
-    : total_(total), enabled_(show_progress && total > 1 && IsTerminal(STDERR_FILENO)) {}
+Console::Console(std::optional<size_t> total, std::string unit, bool show_progress)
+    : total_(total),
+      unit_(std::move(unit)),
+      enabled_(show_progress && total.value_or(2) > 1 && IsTerminal(STDERR_FILENO)) {}
 
 Console::~Console() { Clear(); }
 
@@ -36,7 +39,7 @@ void Console::Message(const std::string& text) {
   std::fprintf(stderr, "lion: %s\n", text.c_str());
 }
 
-void Console::FileDone(bool ok) {
+void Console::InputDone(bool ok) {
   ++done_;
   if (!ok) ++failed_;
   if (!enabled_) return;
@@ -45,7 +48,7 @@ void Console::FileDone(bool ok) {
   drawn_ = now;
   visible_ = true;
   const auto elapsed = std::chrono::duration_cast<std::chrono::milliseconds>(now - start_);
-  std::fprintf(stderr, "\r\x1b[K%s", FormatProgress(done_, total_, failed_, elapsed).c_str());
+  std::fprintf(stderr, "\r\x1b[K%s", FormatProgress(done_, total_, failed_, elapsed, unit_).c_str());
 }
 
 }  // namespace lion

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 
 namespace lion {
@@ -11,19 +12,21 @@ namespace lion {
 // Not thread-safe: used from the thread that delivers results.
 class Console {
  public:
-  // `total`: files to come; the progress line is shown where `show_progress` and standard error is a terminal.
-  Console(size_t total, bool show_progress);
+  // `total`: inputs to come, as far as it is known; `unit`: what they are, in the plural. The progress line is shown
+  // where `show_progress` and standard error is a terminal.
+  Console(std::optional<size_t> total, std::string unit, bool show_progress);
   ~Console();  // takes the progress line away
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
   void Message(const std::string& text);  // one line
-  void FileDone(bool ok);                 // moves the progress line, at most ten times a second
+  void InputDone(bool ok);                // moves the progress line, at most ten times a second
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  const size_t total_;
+  const std::optional<size_t> total_;
+  const std::string unit_;
   const bool enabled_;
   const Clock::time_point start_ = Clock::now();
   Clock::time_point drawn_ = start_;

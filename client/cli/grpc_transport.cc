@@ -12,16 +12,18 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "Embedding.data is copied as it comes");
 
-v1::RequestOptions CommonOptions(const ImageCallOptions& options) {
+v1::RequestOptions CommonOptions(const InferenceOptions& options) {
   v1::RequestOptions common;
   common.set_partial_results(true);
   *common.mutable_image() = options.image;
+  common.set_truncation(options.truncation);
   return common;
 }
 
-ImageResult ToResult(const v1::ClassifyResult& from) {
-  ImageResult to;
+InputResult ToResult(const v1::ClassifyResult& from) {
+  InputResult to;
   to.tokens = from.tokens();
+  to.truncated = from.truncated();
   if (from.has_error()) {
     to.status = ToStatus(from.error());
   } else if (!from.has_classification()) {
@@ -35,9 +37,10 @@ ImageResult ToResult(const v1::ClassifyResult& from) {
   return to;
 }
 
-ImageResult ToResult(const v1::EmbedResult& from) {
-  ImageResult to;
+InputResult ToResult(const v1::EmbedResult& from) {
+  InputResult to;
   to.tokens = from.tokens();
+  to.truncated = from.truncated();
   if (from.has_error()) {
     to.status = ToStatus(from.error());
     return to;
@@ -65,17 +68,41 @@ ImageResult ToResult(const v1::EmbedResult& from) {
   return to;
 }
 
+InputResult ToResult(const v1::FillMaskResult& from) {
+  InputResult to;
+  to.tokens = from.tokens();
+  to.truncated = from.truncated();
+  if (from.has_error()) {
+    to.status = ToStatus(from.error());
+  } else if (from.has_filled()) {
+    to.filled = from.filled();
+  } else {
+    to.status = absl::InternalError("the server sent neither predictions nor an error");
+  }
+  return to;
+}
+
+InputResult ToResult(const v1::TokenizedInput& from) {
+  InputResult to;
+  if (from.has_error()) {
+    to.status = ToStatus(from.error());
+  } else {
+    to.tokenized = from;
+  }
+  return to;
+}
+
 template <typename Request>
-Request WithImages(const Request& prototype, std::span<const std::string> images) {
+Request WithInputs(const Request& prototype, std::span<const v1::Input> inputs) {
   Request request = prototype;
-  for (const std::string& image : images) request.add_inputs()->set_image(image);
+  request.mutable_inputs()->Add(inputs.begin(), inputs.end());
   return request;
 }
 
 template <typename Response>
-absl::StatusOr<std::vector<ImageResult>> ToResults(const absl::StatusOr<Response>& response) {
+absl::StatusOr<std::vector<InputResult>> ToResults(const absl::StatusOr<Response>& response) {
   if (!response.ok()) return response.status();
-  std::vector<ImageResult> results;
+  std::vector<InputResult> results;
   results.reserve(response->results_size());
   for (const auto& result : response->results()) results.push_back(ToResult(result));
   return results;
@@ -90,7 +117,7 @@ StreamCallOptions WithoutStream() {
 
 }  // namespace
 
-ClassifyTransport::ClassifyTransport(Client* client, const ImageCallOptions& options,
+ClassifyTransport::ClassifyTransport(Client* client, const InferenceOptions& options,
                                      const std::optional<StreamCallOptions>& stream)
     : calls_(
           stream.value_or(WithoutStream()), [client] { return client->OpenClassifyStream(); },
@@ -101,11 +128,11 @@ ClassifyTransport::ClassifyTransport(Client* client, const ImageCallOptions& opt
   prototype_.set_raw_scores(options.raw_scores);
 }
 
-absl::StatusOr<std::vector<ImageResult>> ClassifyTransport::Call(std::span<const std::string> images) {
-  return ToResults(calls_.Call([&] { return WithImages(prototype_, images); }));
+absl::StatusOr<std::vector<InputResult>> ClassifyTransport::Call(std::span<const v1::Input> inputs) {
+  return ToResults(calls_.Call([&] { return WithInputs(prototype_, inputs); }));
 }
 
-EmbedTransport::EmbedTransport(Client* client, const ImageCallOptions& options,
+EmbedTransport::EmbedTransport(Client* client, const InferenceOptions& options,
                                const std::optional<StreamCallOptions>& stream)
     : calls_(
           stream.value_or(WithoutStream()), [client] { return client->OpenEmbedStream(); },
@@ -118,8 +145,28 @@ EmbedTransport::EmbedTransport(Client* client, const ImageCallOptions& options,
   prototype_.set_packed_bytes(true);
 }
 
-absl::StatusOr<std::vector<ImageResult>> EmbedTransport::Call(std::span<const std::string> images) {
-  return ToResults(calls_.Call([&] { return WithImages(prototype_, images); }));
+absl::StatusOr<std::vector<InputResult>> EmbedTransport::Call(std::span<const v1::Input> inputs) {
+  return ToResults(calls_.Call([&] { return WithInputs(prototype_, inputs); }));
+}
+
+FillMaskTransport::FillMaskTransport(Client* client, const InferenceOptions& options) : client_(client) {
+  prototype_.set_model(options.model);
+  *prototype_.mutable_options() = CommonOptions(options);
+  prototype_.set_top_k(options.top_k);
+}
+
+absl::StatusOr<std::vector<InputResult>> FillMaskTransport::Call(std::span<const v1::Input> inputs) {
+  return ToResults(client_->FillMask(WithInputs(prototype_, inputs)));
+}
+
+TokenizeTransport::TokenizeTransport(Client* client, const InferenceOptions& options) : client_(client) {
+  prototype_.set_model(options.model);
+  prototype_.set_no_special_tokens(!options.special_tokens);
+  prototype_.set_partial_results(true);
+}
+
+absl::StatusOr<std::vector<InputResult>> TokenizeTransport::Call(std::span<const v1::Input> inputs) {
+  return ToResults(client_->Tokenize(WithInputs(prototype_, inputs)));
 }
 
 }  // namespace lion

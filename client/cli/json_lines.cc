@@ -16,12 +16,28 @@ using Json = nlohmann::basic_json<nlohmann::ordered_map, std::vector, std::strin
 
 std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-Json ErrorJson(const std::string& file, const absl::Status& status) {
+Json OriginJson(const BulkInput& input) {
   Json json;
-  json["file"] = file;
+  if (!input.is_text()) {
+    json["file"] = input.source;
+    return json;
+  }
+  json["index"] = input.index;
+  json["source"] = input.source;
+  if (input.from_file()) json["line"] = input.number;
+  return json;
+}
+
+std::string ErrorJson(const BulkInput& input, const absl::Status& status) {
+  Json json = OriginJson(input);
   json["error"]["code"] = absl::StatusCodeToString(status.code());
   json["error"]["message"] = std::string(status.message());
-  return json;
+  return Dump(json);
+}
+
+void AddTokens(const BulkInput& input, const InputResult& result, Json& json) {
+  json["tokens"] = result.tokens;
+  if (input.is_text()) json["truncated"] = result.truncated;
 }
 
 void AppendRow(const float* row, int64_t dimensions, std::string& text) {
@@ -35,10 +51,9 @@ void AppendRow(const float* row, int64_t dimensions, std::string& text) {
 
 }  // namespace
 
-std::string ClassifyJson(const std::string& file, const ImageResult& result) {
-  if (!result.status.ok()) return Dump(ErrorJson(file, result.status));
-  Json json;
-  json["file"] = file;
+std::string ClassifyJson(const BulkInput& input, const InputResult& result) {
+  if (!result.status.ok()) return ErrorJson(input, result.status);
+  Json json = OriginJson(input);
   json["scores"] = Json::array();
   for (const ClassScore& score : result.scores) {
     Json entry;
@@ -47,22 +62,63 @@ std::string ClassifyJson(const std::string& file, const ImageResult& result) {
     entry["score"] = score.score;
     json["scores"].push_back(entry);
   }
-  json["tokens"] = result.tokens;
+  AddTokens(input, result, json);
   return Dump(json);
 }
 
-std::string EmbedJson(const std::string& file, const ImageResult& result, bool per_token) {
-  if (!result.status.ok()) return Dump(ErrorJson(file, result.status));
+std::string EmbedJson(const BulkInput& input, const InputResult& result, bool per_token) {
+  if (!result.status.ok()) return ErrorJson(input, result.status);
   // Written by hand: an embedding can hold 50 million numbers.
-  std::string text = "{\"file\":" + Dump(Json(file)) + ",\"embedding\":";
-  text.reserve(text.size() + 12 * result.embedding.size() + 32);
+  std::string text = Dump(OriginJson(input));
+  text.pop_back();
+  text += ",\"embedding\":";
+  text.reserve(text.size() + 12 * result.embedding.size() + 48);
   if (per_token) text += '[';
   for (int64_t row = 0; row < result.rows; ++row) {
     if (row > 0) text += ',';
     AppendRow(result.embedding.data() + row * result.dimensions, result.dimensions, text);
   }
   if (per_token) text += ']';
-  return text + ",\"tokens\":" + std::to_string(result.tokens) + "}";
+  Json tokens;
+  AddTokens(input, result, tokens);
+  return text + "," + Dump(tokens).substr(1);
+}
+
+std::string FillMaskJson(const BulkInput& input, const InputResult& result) {
+  if (!result.status.ok()) return ErrorJson(input, result.status);
+  Json json = OriginJson(input);
+  json["masks"] = Json::array();
+  for (const v1::MaskPrediction& mask : result.filled.masks()) {
+    Json entry;
+    entry["position"] = mask.position();
+    entry["predictions"] = Json::array();
+    for (const v1::TokenPrediction& token : mask.predictions()) {
+      Json prediction;
+      prediction["id"] = token.id();
+      prediction["token"] = token.token();
+      prediction["probability"] = token.probability();
+      entry["predictions"].push_back(prediction);
+    }
+    json["masks"].push_back(entry);
+  }
+  AddTokens(input, result, json);
+  return Dump(json);
+}
+
+std::string TokenizeJson(const BulkInput& input, const InputResult& result) {
+  if (!result.status.ok()) return ErrorJson(input, result.status);
+  Json json = OriginJson(input);
+  json["tokens"] = Json::array();
+  for (const v1::TokenizedInput::Token& token : result.tokenized.tokens()) {
+    Json entry;
+    entry["id"] = token.id();
+    entry["text"] = token.text();
+    entry["start_byte"] = token.start_byte();
+    entry["end_byte"] = token.end_byte();
+    entry["type_id"] = token.type_id();
+    json["tokens"].push_back(entry);
+  }
+  return Dump(json);
 }
 
 std::string SimilarJson(const std::string& a, const std::string& b, float cosine) {

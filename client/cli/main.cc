@@ -1,4 +1,4 @@
-// The `lion` command line: flags are bound here, and nowhere else.
+// The `lion` command line: flags are bound here and in input_flags.cc, and nowhere else.
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdlib>
@@ -10,55 +10,16 @@
 #include <string_view>
 
 #include "client/cli/bench/bench.h"
+#include "client/cli/bench/local.h"
 #include "client/cli/bench/size_mix.h"
 #include "client/cli/commands.h"
+#include "client/cli/input_flags.h"
 #include "client/cli/names.h"
 
 namespace lion {
 namespace {
 
 constexpr int kUsageError = 2;
-constexpr int64_t kMaxTimeoutMs = 1'000'000'000'000;  // 31 years: a deadline that a clock in nanoseconds can hold
-
-void AddServerFlags(CLI::App* command, ServerFlags& flags, int64_t timeout_ms) {
-  flags.timeout_ms = timeout_ms;
-  command->add_option("--server", flags.address, "Address of the server, host:port")
-      ->envname("LION_SERVER")
-      ->capture_default_str();
-  command->add_option("--timeout-ms", flags.timeout_ms, "Deadline of each call in milliseconds; 0: none")
-      ->check(CLI::Range(int64_t{0}, kMaxTimeoutMs))
-      ->capture_default_str();
-}
-
-// Image commands wait long by default: one call may hold 16 images of a large model on a small machine.
-void AddImageFlags(CLI::App* command, ImageFlags& flags) {
-  AddServerFlags(command, flags.server, 300'000);
-  v1::ImageOptions& image = flags.call.image;
-  command->add_option("--model", flags.call.model, "Name of the model; not needed where the server has one");
-  command
-      ->add_option_function<std::string>(
-          "--resize", [&image](const std::string& name) { image.set_resize(Resizes().at(name)); },
-          "How images are fitted; unset: as the model says")
-      ->check(CLI::IsMember(Resizes()));
-  command
-      ->add_option_function<uint32_t>(
-          "--size", [&image](uint32_t size) { image.set_size(size); }, "Pixels to resize to; unset: as the model says")
-      ->check(CLI::Range(uint32_t{1}, std::numeric_limits<uint32_t>::max()));
-  command->add_flag_callback(
-      "--no-exif", [&image] { image.set_apply_exif_orientation(false); }, "Leave images as stored, not turned upright");
-  command->add_flag_callback(
-      "--allow-truncated", [&image] { image.set_allow_truncated(true); }, "Decode cut-off files as far as they go");
-}
-
-void AddEmbeddingFlags(CLI::App* command, ImageFlags& flags, bool with_none) {
-  std::map<std::string, v1::Pooling> poolings = ImagePoolings();
-  if (!with_none) poolings.erase("none");
-  command
-      ->add_option_function<std::string>(
-          "--pooling", [&flags](const std::string& name) { flags.call.pooling = ImagePoolings().at(name); },
-          "How token vectors become one; unset: as the model says")
-      ->check(CLI::IsMember(poolings));
-}
 
 // A value by its names, in any case, for checkpoints that do not say it themselves.
 template <typename Enum>
@@ -72,6 +33,26 @@ void AddArchitectureFlag(CLI::App* command, const std::string& flag, const std::
           flag, [parse, &value](const std::string& name) { value = parse(name); },
           names + "; where the file does not say")
       ->check(check);
+}
+
+// What a checkpoint may not say itself.
+void AddLoadFlags(CLI::App* command, LoadOptions& load) {
+  const std::map<std::string, WeightChoice> weights = {{"model", WeightChoice::kModel}, {"ema", WeightChoice::kEma}};
+  command
+      ->add_option_function<std::string>(
+          "--weights",
+          [weights, &load](const std::string& name) { load.weights = weights.at(CLI::detail::to_lower(name)); },
+          "model|ema: which, where the file has both")
+      ->check(CLI::IsMember(weights, CLI::ignore_case).description(""));
+  AddArchitectureFlag(command, "--mask-type", "lit|d|s|softmax, or as checkpoints spell it", ParseVariant,
+                      load.variant);
+  AddArchitectureFlag(command, "--order", "normal|s", ParsePatchOrder, load.order);
+  AddArchitectureFlag(command, "--pooling", "mean|cls|pooler|max|last|none", ParsePooling, load.pooling);
+  command
+      ->add_option_function<int64_t>(
+          "--heads", [&load](int64_t heads) { load.heads = heads; }, "Where the file does not say")
+      ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max()));
+  command->add_flag("--allow-unused", load.allow_unused, "Drop tensors that the architecture does not use");
 }
 
 // CLI::Range lets "nan" pass.
@@ -90,15 +71,40 @@ std::string CheckRate(const std::string& text) {
   return value >= 0.001 && value <= 1e6 ? "" : text + " is not from 0.001 to 1000000";
 }
 
-void AddBenchFlags(CLI::App* command, bench::BenchFlags& flags) {
+// `lion bench --local`, whose own flags mean nothing without it.
+void AddLocalFlags(CLI::App* command, CLI::Option_group* load, bench::LocalFlags& flags) {
+  CLI::Option* local = load->add_option("--local", flags.model, "No server: the forward pass of a checkpoint, here");
+  CLI::Option_group* group = command->add_option_group("With --local");
+  group->needs(local);
+  group->add_option("--lengths", flags.lengths, "Texts of so many tokens; unset: 32,128,512,4096")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1'000'000));
+  group->add_option("--batches", flags.batches, "Inputs at a time")->delimiter(',')->check(CLI::Range(1, 10'000));
+  group->add_option("--seconds", flags.seconds, "About as long for each row")
+      ->check(CheckSeconds)
+      ->capture_default_str();
+  group->add_option("--threads", flags.engine.threads, "0: the processors this process may use")
+      ->check(CLI::Range(0, 1024));
+  const std::map<std::string, ComputeType> types = {
+      {"auto", ComputeType::kAuto}, {"float32", ComputeType::kFloat32}, {"bfloat16", ComputeType::kBFloat16}};
+  group
+      ->add_option_function<std::string>(
+          "--compute-type", [types, &flags](const std::string& name) { flags.engine.compute_type = types.at(name); },
+          "Of matrix products; auto: bfloat16 where the processor is fast at it")
+      ->check(CLI::IsMember(types).description("auto|float32|bfloat16"));
+  AddLoadFlags(group, flags.load);
+}
+
+void AddBenchFlags(CLI::App* command, bench::BenchFlags& flags, bench::LocalFlags& local) {
   AddServerFlags(command, flags.server, 60'000);
   command->add_option("--model", flags.model, "Name of the model; not needed where the server has one");
-  CLI::Option_group* load = command->add_option_group("Load", "One of the two");
+  CLI::Option_group* load = command->add_option_group("Load", "One of the three");
   load->require_option(1);
   load->add_option("--rate", flags.rate, "Open loop: calls a second, sent when due whatever becomes of those before")
       ->check(CheckRate);
   load->add_option("--concurrency", flags.concurrency, "Closed loop: calls in flight, each followed by the next")
       ->check(CLI::Range(int64_t{1}, int64_t{100'000}));
+  AddLocalFlags(command, load, local);
   command
       ->add_option_function<std::string>(
           "--arrivals", [&flags](const std::string& name) { flags.poisson = name == "poisson"; },
@@ -171,9 +177,6 @@ int ExitEarly(CLI::App& app, const CLI::ParseError& error) {
   return 1;
 }
 
-constexpr char kPathsHelp[] =
-    "Image files, folders (searched to the bottom), patterns, or - for a list on standard input";
-
 // The exit status of the command that was given.
 int Main(int argc, char** argv) {
   CLI::App app("Client of the LION inference server.", "lion");
@@ -181,38 +184,12 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   int exit_status = 0;
 
-  ImageFlags classify;
-  CLI::App* command = app.add_subcommand("classify", "Name what images show");
-  command->add_option("images", classify.arguments, kPathsHelp)->required();
-  AddImageFlags(command, classify);
-  command->add_option("--top-k", classify.call.top_k, "Classes per image; 0: all")->capture_default_str();
-  command->add_flag("--raw-scores", classify.call.raw_scores, "Logits instead of probabilities");
-  command->add_flag("--json", classify.json, "One JSON object per image");
-  command->callback([&] { exit_status = RunClassify(classify); });
-
-  ImageFlags embed;
-  std::string embed_output;
-  command = app.add_subcommand("embed", "Turn images into vectors");
-  command->add_option("images", embed.arguments, kPathsHelp)->required();
-  AddImageFlags(command, embed);
-  AddEmbeddingFlags(command, embed, /*with_none=*/true);
-  command->add_flag_callback(
-      "--normalize", [&] { embed.call.normalize = true; }, "Scale each vector to length 1; unset: as the model says");
-  command->add_option("--dimensions", embed.call.dimensions, "Keep the first so many; 0: all")->capture_default_str();
-  command->add_option("--output", embed_output, "FILE.npy or FILE.jsonl; unset: JSON lines on standard output");
-  command->callback([&] { exit_status = RunEmbed(embed, embed_output); });
-
-  ImageFlags similar;
-  command = app.add_subcommand("similar", "Compare two images: the cosine of their embeddings");
-  command->add_option("images", similar.arguments, "Two image files")->required()->expected(2);
-  AddImageFlags(command, similar);
-  AddEmbeddingFlags(command, similar, /*with_none=*/false);
-  command->add_flag("--json", similar.json, "A JSON object instead of the number");
-  command->callback([&] { exit_status = RunSimilar(similar); });
+  InputCommands inputs;
+  AddInputCommands(app, inputs, exit_status);
 
   ServerFlags models;
   bool models_json = false;
-  command = app.add_subcommand("models", "List the server's models");
+  CLI::App* command = app.add_subcommand("models", "List the server's models");
   AddServerFlags(command, models, 10'000);
   command->add_flag("--json", models_json, "One JSON object per model");
   command->callback([&] { exit_status = RunModels(models, models_json); });
@@ -229,27 +206,20 @@ int Main(int argc, char** argv) {
   LoadOptions load;
   command = app.add_subcommand("inspect", "Report what a checkpoint holds, without a server");
   command->add_option("checkpoint", checkpoint, "Checkpoint file or folder")->required();
-  const std::map<std::string, WeightChoice> weights = {{"model", WeightChoice::kModel}, {"ema", WeightChoice::kEma}};
-  command
-      ->add_option_function<std::string>(
-          "--weights", [&](const std::string& name) { load.weights = weights.at(CLI::detail::to_lower(name)); },
-          "model|ema: which, where the file has both")
-      ->check(CLI::IsMember(weights, CLI::ignore_case).description(""));
-  AddArchitectureFlag(command, "--mask-type", "lit|d|s|softmax, or as checkpoints spell it", ParseVariant,
-                      load.variant);
-  AddArchitectureFlag(command, "--order", "normal|s", ParsePatchOrder, load.order);
-  AddArchitectureFlag(command, "--pooling", "mean|cls|pooler|max|last|none", ParsePooling, load.pooling);
-  command
-      ->add_option_function<int64_t>(
-          "--heads", [&](int64_t heads) { load.heads = heads; }, "Where the file does not say")
-      ->check(CLI::Range(int64_t{1}, std::numeric_limits<int64_t>::max()));
-  command->add_flag("--allow-unused", load.allow_unused, "Drop tensors that the architecture does not use");
+  AddLoadFlags(command, load);
   command->callback([&] { exit_status = RunInspect(checkpoint, load); });
 
   bench::BenchFlags load_test;
-  command = app.add_subcommand("bench", "Load a server with synthetic images, and measure how it bears it");
-  AddBenchFlags(command, load_test);
-  command->callback([&] { exit_status = bench::RunBench(load_test); });
+  bench::LocalFlags local;
+  command = app.add_subcommand(
+      "bench",
+      "Load a server with synthetic images, and measure how it bears it; or (--local) measure a checkpoint here");
+  AddBenchFlags(command, load_test, local);
+  command->callback([&] {
+    local.sizes = load_test.sizes;
+    local.json = load_test.json;
+    exit_status = local.model.empty() ? bench::RunBench(load_test) : bench::RunLocalBench(local);
+  });
 
   try {
     app.parse(argc, argv);

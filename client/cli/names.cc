@@ -13,13 +13,17 @@ std::string WithoutPrefix(const std::string& name, size_t prefix, int value) {
 
 }  // namespace
 
-const std::map<std::string, v1::Pooling>& ImagePoolings() {
-  static const auto* const kPoolings = new std::map<std::string, v1::Pooling>{{"mean", v1::POOLING_MEAN},
-                                                                              {"cls", v1::POOLING_CLS},
-                                                                              {"max", v1::POOLING_MAX},
-                                                                              {"last", v1::POOLING_LAST},
-                                                                              {"none", v1::POOLING_NONE}};
+const std::map<std::string, v1::Pooling>& Poolings() {
+  static const auto* const kPoolings = new std::map<std::string, v1::Pooling>{
+      {"mean", v1::POOLING_MEAN}, {"cls", v1::POOLING_CLS},   {"pooler", v1::POOLING_POOLER},
+      {"max", v1::POOLING_MAX},   {"last", v1::POOLING_LAST}, {"none", v1::POOLING_NONE}};
   return *kPoolings;
+}
+
+const std::map<std::string, v1::Truncation>& Truncations() {
+  static const auto* const kTruncations = new std::map<std::string, v1::Truncation>{
+      {"none", v1::TRUNCATION_NONE}, {"end", v1::TRUNCATION_END}, {"start", v1::TRUNCATION_START}};
+  return *kTruncations;
 }
 
 const std::map<std::string, v1::ImageOptions::Resize>& Resizes() {

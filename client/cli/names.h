@@ -8,8 +8,9 @@
 
 namespace lion {
 
-// What --pooling and --resize take, by name.
-const std::map<std::string, v1::Pooling>& ImagePoolings();
+// What --pooling, --truncation and --resize take, by name.
+const std::map<std::string, v1::Pooling>& Poolings();
+const std::map<std::string, v1::Truncation>& Truncations();
 const std::map<std::string, v1::ImageOptions::Resize>& Resizes();
 
 // Empty for an unspecified value, the number for one that this program does not know.

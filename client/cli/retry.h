@@ -24,7 +24,7 @@ struct RetryPolicy {
 std::optional<std::chrono::milliseconds> NextWait(const RetryPolicy& policy, const absl::Status& status, int attempt,
                                                   double random);
 
-// An error that the next call would meet as well, whatever its images: no server, no such model, no head.
+// An error that the next call would meet as well, whatever its inputs: no server, no such model, no head.
 bool ConcernsEveryCall(const absl::Status& status);
 
 }  // namespace lion

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <functional>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/json_lines.h"
 #include "client/cli/text.h"
 
 namespace lion {
@@ -15,14 +15,20 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "'<f4' is written as floats lie in memory");
 
 constexpr size_t kNpyHeaderBytes = 128;
+constexpr size_t kTitleColumns = 60;
+
+// An image's path, the text of the command line, or the file and line of another.
+std::string TitleOf(const BulkInput& input) {
+  return input.is_text() && !input.from_file() ? Shorten(TextOf(input), kTitleColumns) : NameOf(input);
+}
 
 class ClassifyTable : public ResultSink {
  public:
-  ClassifyTable(std::unique_ptr<OutputFile> output, bool raw_scores)
-      : output_(std::move(output)), raw_scores_(raw_scores) {}
+  ClassifyTable(std::unique_ptr<OutputFile> output, bool raw_scores, std::function<bool()> is_regression)
+      : output_(std::move(output)), raw_scores_(raw_scores), is_regression_(std::move(is_regression)) {}
 
-  absl::Status Add(const std::string& file, const ImageResult& result) override {
-    if (result.status.ok()) rows_.push_back(Row(file, result));
+  absl::Status Add(const BulkInput& input, const InputResult& result) override {
+    if (result.status.ok()) rows_.push_back(Row(input, result));
     return rows_.size() < 64 ? absl::OkStatus() : Flush();
   }
 
@@ -32,17 +38,22 @@ class ClassifyTable : public ResultSink {
   }
 
  private:
-  std::vector<std::string> Row(const std::string& file, const ImageResult& result) const {
-    // The value of a regression head is no share of anything.
-    const bool percent =
-        !raw_scores_ && std::all_of(result.scores.begin(), result.scores.end(),
-                                    [](const ClassScore& score) { return score.score >= 0 && score.score <= 1; });
-    std::vector<std::string> row = {Printable(file)};
+  std::vector<std::string> Row(const BulkInput& input, const InputResult& result) {
+    const bool percent = AreShares(result.scores);
+    std::vector<std::string> row = {Printable(TitleOf(input))};
     for (const ClassScore& score : result.scores) {
       row.push_back(" " + Printable(score.label));  // a third space between the pairs
       row.push_back(FormatScore(score.score, percent));
     }
     return row;
+  }
+
+  bool AreShares(const std::vector<ClassScore>& scores) {
+    if (raw_scores_) return false;
+    if (scores.size() == 1 && !regression_.has_value()) regression_ = is_regression_();
+    return !regression_.value_or(false) && std::all_of(scores.begin(), scores.end(), [](const ClassScore& score) {
+      return score.score >= 0 && score.score <= 1;
+    });
   }
 
   absl::Status Flush() {
@@ -58,18 +69,19 @@ class ClassifyTable : public ResultSink {
 
   const std::unique_ptr<OutputFile> output_;
   const bool raw_scores_;
+  const std::function<bool()> is_regression_;
+  std::optional<bool> regression_;  // its answer
   std::vector<std::vector<std::string>> rows_;
   std::vector<size_t> widths_;
 };
 
 class JsonLines : public ResultSink {
  public:
-  using Format = std::function<std::string(const std::string& file, const ImageResult& result)>;
-  JsonLines(std::unique_ptr<OutputFile> output, Format format)
+  JsonLines(std::unique_ptr<OutputFile> output, JsonFormat format)
       : output_(std::move(output)), format_(std::move(format)) {}
 
-  absl::Status Add(const std::string& file, const ImageResult& result) override {
-    const absl::Status status = output_->Write(format_(file, result) + "\n");
+  absl::Status Add(const BulkInput& input, const InputResult& result) override {
+    const absl::Status status = output_->Write(format_(input, result) + "\n");
     return status.ok() ? output_->Flush() : status;  // whoever reads a pipe sees each result when it comes
   }
 
@@ -77,14 +89,14 @@ class JsonLines : public ResultSink {
 
  private:
   const std::unique_ptr<OutputFile> output_;
-  const Format format_;
+  const JsonFormat format_;
 };
 
 class Npy : public ResultSink {
  public:
   explicit Npy(std::unique_ptr<OutputFile> output) : output_(std::move(output)) {}
 
-  absl::Status Add(const std::string& file, const ImageResult& result) override {
+  absl::Status Add(const BulkInput& input, const InputResult& result) override {
     if (!result.status.ok()) return absl::OkStatus();
     if (rows_ == 0) {
       dimensions_ = result.dimensions;
@@ -94,8 +106,8 @@ class Npy : public ResultSink {
       if (!status.ok()) return status;
     }
     if (result.rows != 1 || result.dimensions != dimensions_) {
-      return absl::InternalError(absl::StrCat(file, ": an embedding of ", result.rows, " x ", result.dimensions,
-                                              " values; expected 1 x ", dimensions_, " as before"));
+      return absl::InternalError(absl::StrCat(NameOf(input), ": an embedding of ", result.rows, " x ",
+                                              result.dimensions, " values; expected 1 x ", dimensions_, " as before"));
     }
     ++rows_;
     const char* const bytes = reinterpret_cast<const char*>(result.embedding.data());
@@ -116,18 +128,13 @@ class Npy : public ResultSink {
 
 }  // namespace
 
-std::unique_ptr<ResultSink> MakeClassifyTable(std::unique_ptr<OutputFile> output, bool raw_scores) {
-  return std::make_unique<ClassifyTable>(std::move(output), raw_scores);
+std::unique_ptr<ResultSink> MakeJsonLines(std::unique_ptr<OutputFile> output, JsonFormat format) {
+  return std::make_unique<JsonLines>(std::move(output), std::move(format));
 }
 
-std::unique_ptr<ResultSink> MakeClassifyJsonLines(std::unique_ptr<OutputFile> output) {
-  return std::make_unique<JsonLines>(std::move(output), ClassifyJson);
-}
-
-std::unique_ptr<ResultSink> MakeEmbedJsonLines(std::unique_ptr<OutputFile> output, bool per_token) {
-  return std::make_unique<JsonLines>(
-      std::move(output),
-      [per_token](const std::string& file, const ImageResult& result) { return EmbedJson(file, result, per_token); });
+std::unique_ptr<ResultSink> MakeClassifyTable(std::unique_ptr<OutputFile> output, bool raw_scores,
+                                              std::function<bool()> is_regression) {
+  return std::make_unique<ClassifyTable>(std::move(output), raw_scores, std::move(is_regression));
 }
 
 std::unique_ptr<ResultSink> MakeNpy(std::unique_ptr<OutputFile> output) {

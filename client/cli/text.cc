@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cli/utf8.h"
 #include "lion/client.h"
 
 namespace lion {
@@ -38,11 +39,25 @@ bool SaysNoConnection(const absl::Status& status) {
 }  // namespace
 
 std::string Printable(const std::string& text) {
-  std::string result = text;
-  for (char& c : result) {
-    if (static_cast<uint8_t>(c) < 0x20 || c == 0x7F) c = '?';
+  std::string result;
+  result.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<uint8_t>(text[i]);
+    // U+0080 to U+009F are control characters as well.
+    const bool two_bytes = c == 0xC2 && i + 1 < text.size() && (static_cast<uint8_t>(text[i + 1]) & 0xE0) == 0x80;
+    if (two_bytes) ++i;
+    result += c < 0x20 || c == 0x7F || two_bytes ? '?' : text[i];
   }
   return result;
+}
+
+std::string Shorten(const std::string& text, size_t columns) {
+  size_t at = 0, last = 0;  // where the code point after `seen` others begins, and the one before it
+  for (size_t seen = 0; seen < columns && at < text.size(); ++seen) {
+    last = at;
+    at = NextCodePoint(text, at);
+  }
+  return at == text.size() ? text : text.substr(0, last) + "…";
 }
 
 std::string FormatTable(const std::vector<std::vector<std::string>>& rows, const std::string& alignment,
@@ -89,13 +104,16 @@ void AppendJsonFloat(float value, std::string& text) {
   text.append(digits, end.ptr);
 }
 
-std::string FormatProgress(size_t done, size_t total, size_t failed, std::chrono::milliseconds elapsed) {
-  std::string text = absl::StrCat(done, "/", total, "  ", total > 0 ? 100 * done / total : 100, " %");
+std::string FormatProgress(size_t done, std::optional<size_t> total, size_t failed, std::chrono::milliseconds elapsed,
+                           const std::string& unit) {
+  std::string text = absl::StrCat(done);
+  if (total.has_value()) absl::StrAppend(&text, "/", *total, "  ", *total > 0 ? 100 * done / *total : 100, " %");
   if (done > 0 && elapsed.count() > 0) {
     const double per_second = 1000.0 * static_cast<double>(done) / static_cast<double>(elapsed.count());
-    const double left_s = static_cast<double>(total - done) / per_second;
-    absl::StrAppendFormat(&text, "  %.*f files/s", per_second < 10 ? 1 : 0, per_second);
-    absl::StrAppendFormat(&text, "  %.0f s left", std::ceil(left_s));
+    absl::StrAppendFormat(&text, "  %.*f %s/s", per_second < 10 ? 1 : 0, per_second, unit);
+    if (total.has_value()) {
+      absl::StrAppendFormat(&text, "  %.0f s left", std::ceil(static_cast<double>(*total - done) / per_second));
+    }
   }
   if (failed > 0) absl::StrAppend(&text, "  ", failed, " failed");
   return text;
@@ -106,7 +124,7 @@ std::string ExplainError(const absl::Status& status, const std::string& address)
   if (SaysNoConnection(status)) {
     return absl::StrCat("cannot connect to ", address, ": is the server running? (", message, ")");
   }
-  const std::string told = absl::StrCat(absl::StatusCodeToString(status.code()), ": ", message);
+  std::string told = absl::StrCat(absl::StatusCodeToString(status.code()), ": ", message);
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
       return absl::StrCat(told, " (the server at ", address, " is starting, stopping, or was lost during the call)");

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,9 +12,12 @@
 
 namespace lion {
 
-// `text` (UTF-8) without control characters, which a file name or a label could use to write over the screen: each is
-// shown as '?'.
+// `text` (UTF-8) without control characters, which a file name, a label or a token could use to write over the screen:
+// each is shown as '?'.
 std::string Printable(const std::string& text);
+
+// The first `columns` code points of `text`, the last of them "…" where more are left out. At least 1.
+std::string Shorten(const std::string& text, size_t columns);
 
 // Lines of cells, two spaces between columns, each line ended by '\n' and without spaces before it. `alignment` has 'l'
 // or 'r' per column; its last letter holds for all further columns. `widths` are the least widths of the columns
@@ -28,8 +32,10 @@ std::string FormatScore(float score, bool percent);  // "99.8 %", or "-3.1416"
 // The shortest decimal that reads back as the same float, as JSON has it; "null" where it is not finite.
 void AppendJsonFloat(float value, std::string& text);
 
-// "1234/10000  12 %  456 files/s  19 s left  2 failed"
-std::string FormatProgress(size_t done, size_t total, size_t failed, std::chrono::milliseconds elapsed);
+// "1234/10000  12 %  456 files/s  19 s left  2 failed"; where nobody knows the total: "1234  456 files/s  2 failed".
+// `unit`: "files".
+std::string FormatProgress(size_t done, std::optional<size_t> total, size_t failed, std::chrono::milliseconds elapsed,
+                           const std::string& unit);
 
 // What a person can do with an error of a call to `address`.
 std::string ExplainError(const absl::Status& status, const std::string& address);

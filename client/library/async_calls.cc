@@ -68,6 +68,8 @@ int64_t Prepared<Request>::bytes() const {
 
 template class Prepared<v1::EmbedRequest>;
 template class Prepared<v1::ClassifyRequest>;
+template class Prepared<v1::FillMaskRequest>;
+template class Prepared<v1::TokenizeRequest>;
 
 namespace {
 
@@ -85,11 +87,11 @@ struct Running {
 // Not through the generated stub: that aborts on a request that cannot be serialised, and serialises on every call.
 template <typename Response, typename Impl>
 void Start(Impl& impl, const char* method, const absl::Status& serialized,
-           std::shared_ptr<const grpc::ByteBuffer> request, int inputs, const CallOptions& options,
+           const std::shared_ptr<const grpc::ByteBuffer>& request, int inputs, const CallOptions& options,
            std::function<void(absl::StatusOr<Response>)> done) {
   if (!serialized.ok()) return done(serialized);
   auto running = std::make_shared<Running<Response>>();
-  running->request = std::move(request);
+  running->request = request;
   running->inputs = inputs;
   running->done = std::move(done);
   impl.SetDeadline(options, *running->context);
@@ -123,6 +125,20 @@ void Client::ClassifyAsync(const Prepared<v1::ClassifyRequest>& request, const C
                            std::function<void(absl::StatusOr<v1::ClassifyResponse>)> done) {
   const auto& wire = request.wire_;
   Start<v1::ClassifyResponse>(*impl_, "/lion.v1.LionService/Classify", wire->status, {wire, &wire->bytes}, wire->inputs,
+                              options, std::move(done));
+}
+
+void Client::FillMaskAsync(const Prepared<v1::FillMaskRequest>& request, const CallOptions& options,
+                           std::function<void(absl::StatusOr<v1::FillMaskResponse>)> done) {
+  const auto& wire = request.wire_;
+  Start<v1::FillMaskResponse>(*impl_, "/lion.v1.LionService/FillMask", wire->status, {wire, &wire->bytes}, wire->inputs,
+                              options, std::move(done));
+}
+
+void Client::TokenizeAsync(const Prepared<v1::TokenizeRequest>& request, const CallOptions& options,
+                           std::function<void(absl::StatusOr<v1::TokenizeResponse>)> done) {
+  const auto& wire = request.wire_;
+  Start<v1::TokenizeResponse>(*impl_, "/lion.v1.LionService/Tokenize", wire->status, {wire, &wire->bytes}, wire->inputs,
                               options, std::move(done));
 }
 

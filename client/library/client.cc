@@ -69,19 +69,19 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& opti
 }
 
 absl::StatusOr<v1::EmbedResponse> Client::Embed(const v1::EmbedRequest& request, const CallOptions& options) {
-  auto response = impl_->Call(*impl_->stub, &v1::LionService::Stub::Embed, request, options);
-  if (!response.ok()) return response;
-  absl::Status status = CheckResultCount(response->results_size(), request.inputs_size());
-  if (!status.ok()) return status;
-  return response;
+  return impl_->CallForEachInput(&v1::LionService::Stub::Embed, request, options);
 }
 
 absl::StatusOr<v1::ClassifyResponse> Client::Classify(const v1::ClassifyRequest& request, const CallOptions& options) {
-  auto response = impl_->Call(*impl_->stub, &v1::LionService::Stub::Classify, request, options);
-  if (!response.ok()) return response;
-  absl::Status status = CheckResultCount(response->results_size(), request.inputs_size());
-  if (!status.ok()) return status;
-  return response;
+  return impl_->CallForEachInput(&v1::LionService::Stub::Classify, request, options);
+}
+
+absl::StatusOr<v1::FillMaskResponse> Client::FillMask(const v1::FillMaskRequest& request, const CallOptions& options) {
+  return impl_->CallForEachInput(&v1::LionService::Stub::FillMask, request, options);
+}
+
+absl::StatusOr<v1::TokenizeResponse> Client::Tokenize(const v1::TokenizeRequest& request, const CallOptions& options) {
+  return impl_->CallForEachInput(&v1::LionService::Stub::Tokenize, request, options);
 }
 
 absl::StatusOr<v1::ListModelsResponse> Client::ListModels(const CallOptions& options) {

@@ -39,6 +39,18 @@ struct Client::Impl {
     if (!status.ok()) return ToStatus(status, context);
     return response;
   }
+
+  // One that has a result for each input of its request.
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> CallForEachInput(grpc::Status (v1::LionService::Stub::*method)(grpc::ClientContext*,
+                                                                                          const Request&, Response*),
+                                            const Request& request, const CallOptions& options) const {
+    absl::StatusOr<Response> response = Call(*stub, method, request, options);
+    if (!response.ok()) return response;
+    absl::Status status = CheckResultCount(response->results_size(), request.inputs_size());
+    if (!status.ok()) return status;
+    return response;
+  }
 };
 
 }  // namespace lion

@@ -13,17 +13,21 @@ using MixerFn = absl::Status (*)(KernelContext&, const MixerArgs&);
 using SoftmaxAttentionFn = absl::Status (*)(KernelContext&, const SoftmaxAttentionArgs&);
 using PatchEmbedFn = absl::Status (*)(KernelContext&, const PatchEmbedArgs&);
 using PoolFn = absl::Status (*)(KernelContext&, const PoolArgs&);
+using EmbedTokensFn = absl::Status (*)(KernelContext&, const EmbedTokensArgs&);
+using PredictTokensFn = absl::Status (*)(KernelContext&, const PredictTokensArgs&);
 
 // Set the functions of one source file in the table: those of Highway's chosen target, or the scalar ones.
 namespace vector {
 void ExportLinear(Operations& table);
 void ExportMixer(Operations& table);
 void ExportVision(Operations& table);
+void ExportText(Operations& table);
 }  // namespace vector
 namespace scalar {
 void ExportLinear(Operations& table);
 void ExportMixer(Operations& table);
 void ExportVision(Operations& table);
+void ExportText(Operations& table);
 }  // namespace scalar
 
 }  // namespace lion::cpu

@@ -15,35 +15,63 @@ HWY_BEFORE_NAMESPACE();
 namespace lion::cpu::HWY_NAMESPACE {
 namespace {
 
+// The operand of rows [first, first + rows), which has kRowTile of them: where they lie, if they can stay, or the
+// tile's.
+template <typename T, typename In>
+const T* LinearOperand(const LinearArgs& args, TileScratch<T>& tile, int64_t first, int64_t rows) {
+  const int64_t inputs = args.linear->inputs();
+  const In* in = static_cast<const In*>(args.input) + first * inputs;
+  if constexpr (std::is_same_v<In, T>) {
+    if (args.pre_norm.gamma == nullptr && rows == kRowTile) return in;
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    if (args.pre_norm.gamma != nullptr) {
+      NormRow(in + r * inputs, inputs, args.pre_norm, tile.input + r * inputs);
+    } else {
+      ConvertRow(in + r * inputs, inputs, tile.input + r * inputs);
+    }
+  }
+  tile.PadInput(rows, inputs);
+  return tile.input;
+}
+
 // Rows [first, first + rows) of the layer. T: compute type of the product; In, Out: of the arrays.
 template <typename T, typename In, typename Out>
 absl::Status LinearTile(const LinearArgs& args, const Matmul& matmul, TileScratch<T>& tile, int64_t first,
                         int64_t rows) {
-  const int64_t inputs = matmul.inputs(), outputs = matmul.outputs(), body = outputs - args.tail_columns;
-  const In* in = static_cast<const In*>(args.input) + first * inputs;
-  for (int64_t r = 0; r < rows; ++r) {
-    if constexpr (std::is_same_v<In, float>) {
-      if (args.pre_norm.gamma != nullptr) {
-        NormRow(in + r * inputs, inputs, args.pre_norm, tile.input + r * inputs);
-        continue;
-      }
-    }
-    ConvertRow(in + r * inputs, inputs, tile.input + r * inputs);
+  const int64_t body = matmul.body_outputs();
+  const T* const operand = LinearOperand<T, In>(args, tile, first, rows);
+  Out* const out = static_cast<Out*>(args.output) + first * body;
+  if (matmul.tail() != nullptr) {
+    const Matmul& tail = *matmul.tail();
+    absl::Status status = tile.Store(tail, operand, rows, args.tail + first * tail.outputs());
+    if (!status.ok()) return status;
   }
-  if (absl::Status status = tile.Run(matmul, rows); !status.ok()) return status;
-  const float* bias = matmul.bias();
+  const bool bare = args.activation == Activation::kNone && args.post_norm.gamma == nullptr;
+  if constexpr (std::is_same_v<Out, float>) {
+    if (args.residual == args.output && args.activation == Activation::kNone) {
+      if (absl::Status status = tile.Add(matmul, operand, rows, out); !status.ok()) return status;
+      if (args.post_norm.gamma == nullptr) return absl::OkStatus();
+      for (int64_t r = 0; r < rows; ++r) NormRow(out + r * body, body, args.post_norm, out + r * body);
+      return absl::OkStatus();
+    }
+  }
+  if constexpr (std::is_same_v<Out, float> || std::is_same_v<Out, T>) {
+    if (args.residual == nullptr && bare) return tile.Store(matmul, operand, rows, out);
+  }
+  if (absl::Status status = matmul.Run(Epilogue::kBias, operand, tile.output, tile.scratch); !status.ok())
+    return status;
   for (int64_t r = 0; r < rows; ++r) {
-    float* y = tile.output + r * outputs;
-    const float* residual = args.residual == nullptr ? nullptr : args.residual + (first + r) * outputs;
-    ForEach(outputs, [&](auto d, int64_t n) HWY_ATTR {
-      auto value = hn::Add(hn::LoadU(d, y + n), hn::LoadU(d, bias + n));
-      if (args.activation == Activation::kGeluErf) value = Gelu(d, value);
+    float* y = tile.output + r * body;
+    const float* residual = args.residual == nullptr ? nullptr : args.residual + (first + r) * body;
+    ForEach(body, [&](auto d, int64_t n) HWY_ATTR {
+      auto value = hn::LoadU(d, y + n);
+      if (args.activation == Activation::kGeluErf) value = Gelu<Out>(d, value);
       if (residual != nullptr) value = hn::Add(value, hn::LoadU(d, residual + n));
       hn::StoreU(value, d, y + n);
     });
-    if (args.post_norm.gamma != nullptr) NormRow(y, outputs, args.post_norm, y);
-    ConvertRow(y, body, static_cast<Out*>(args.output) + (first + r) * body);
-    if (args.tail_columns > 0) ConvertRow(y + body, args.tail_columns, args.tail + (first + r) * args.tail_columns);
+    if (args.post_norm.gamma != nullptr) NormRow(y, body, args.post_norm, y);
+    ConvertRow(y, body, out + r * body);
   }
   return absl::OkStatus();
 }
@@ -90,24 +118,16 @@ absl::Status MlpOf(CpuContext& context, const MlpArgs& args) {
       }
     }
     if (absl::Status status = tile.Run(fc1, rows); !status.ok()) return status;
-    const float* bias = fc1.bias();
     for (int64_t r = 0; r < rows; ++r) {
       const float* y = tile.output + r * hidden;
-      ForEach(hidden, [&](auto d, int64_t n) HWY_ATTR {
-        StoreF32(d, Gelu(d, hn::Add(hn::LoadU(d, y + n), hn::LoadU(d, bias + n))), tile.input + r * hidden + n);
-      });
+      StoreRow(hidden, tile.input + r * hidden,
+               [&](auto d, int64_t n) HWY_ATTR { return Gelu<T>(d, hn::LoadU(d, y + n)); });
     }
-    if (absl::Status status = tile.Run(fc2, rows); !status.ok()) return status;
-    bias = fc2.bias();
-    for (int64_t r = 0; r < rows; ++r) {
-      float* x = args.x + (first + r) * width;
-      const float* y = tile.output + r * width;
-      ForEach(width, [&](auto d, int64_t n) HWY_ATTR {
-        const auto value = hn::Add(hn::LoadU(d, y + n), hn::LoadU(d, bias + n));
-        hn::StoreU(hn::Add(hn::LoadU(d, x + n), value), d, x + n);
-      });
-      if (args.post_norm.gamma != nullptr) NormRow(x, width, args.post_norm, x);
-    }
+    tile.PadInput(rows, hidden);
+    float* const x = args.x + first * width;
+    if (absl::Status status = tile.Add(fc2, tile.input, rows, x); !status.ok()) return status;
+    if (args.post_norm.gamma == nullptr) return absl::OkStatus();
+    for (int64_t r = 0; r < rows; ++r) NormRow(x + r * width, width, args.post_norm, x + r * width);
     return absl::OkStatus();
   });
 }

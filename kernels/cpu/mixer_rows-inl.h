@@ -22,29 +22,6 @@ namespace lion::cpu::HWY_NAMESPACE {
 inline constexpr int64_t kOperandPad = 2 * kPad;
 constexpr int64_t PaddedOperand(int64_t columns) { return (columns + kOperandPad - 1) / kOperandPad * kOperandPad; }
 
-// a and b side by side. To bfloat16 the rounding is to nearest, ties away from zero: two instructions less than to even
-// for each vector. A NaN stays NaN unless its low 16 bits carry a payload over 0x7fff, which neither arithmetic nor a
-// bfloat16 input makes.
-template <class D>
-HWY_INLINE void StorePair(D d, V<D> a, V<D> b, float* p) {
-  hn::StoreU(a, d, p);
-  hn::StoreU(b, d, p + hn::Lanes(d));
-}
-template <class D>
-HWY_INLINE void StorePair([[maybe_unused]] D d, V<D> a, V<D> b, uint16_t* p) {
-#if HWY_TARGET == HWY_SCALAR
-  StoreF32(d, a, p);
-  StoreF32(d, b, p + 1);
-#else
-  const hn::RebindToUnsigned<D> du;
-  const hn::Repartition<uint16_t, D> d16;
-  const auto half = hn::Set(du, 0x8000u);
-  const auto low = hn::BitCast(d16, hn::Add(hn::BitCast(du, a), half));
-  const auto high = hn::BitCast(d16, hn::Add(hn::BitCast(du, b), half));
-  hn::StoreU(hn::ConcatOdd(d16, high, low), d16, p);
-#endif
-}
-
 // exp as exact as what it goes into: for bfloat16 operands within 1e-5 of it, and 0 below exp(-87).
 template <class O, class D>
 HWY_INLINE V<D> OperandExp(D d, V<D> x) {

@@ -57,6 +57,7 @@ Operations ScalarTable() {
   scalar::ExportLinear(table);
   scalar::ExportMixer(table);
   scalar::ExportVision(table);
+  scalar::ExportText(table);
   table.name = "scalar";
   return table;
 }
@@ -69,6 +70,7 @@ Operations VectorTable(int64_t targets, std::string name) {
   vector::ExportLinear(table);
   vector::ExportMixer(table);
   vector::ExportVision(table);
+  vector::ExportText(table);
   table.name = std::move(name);
   hwy::SetSupportedTargetsForTest(0);
   return table;

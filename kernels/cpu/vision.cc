@@ -139,9 +139,7 @@ absl::Status PatchEmbedOf(CpuContext& context, const PatchEmbedArgs& args) {
     if (absl::Status status = scratch.Run(matmul, rows); !status.ok()) return status;
     for (int64_t r = 0; r < rows; ++r) {
       float* out = tokens + (1 + first + r) * width;
-      ForEach(width, [&](auto d, int64_t n) HWY_ATTR {
-        hn::StoreU(hn::Add(hn::LoadU(d, scratch.output + r * width + n), hn::LoadU(d, matmul.bias() + n)), d, out + n);
-      });
+      std::copy_n(scratch.output + r * width, width, out);
       if (args.positions != nullptr) {
         AddPosition(args, image, (first + r) / image.columns, (first + r) % image.columns, width, out);
       }

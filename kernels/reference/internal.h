@@ -46,5 +46,7 @@ absl::Status LogDecay(KernelContext& context, const LogDecayArgs& args);
 absl::Status Mixer(KernelContext& context, const MixerArgs& args);
 absl::Status SoftmaxAttention(KernelContext& context, const SoftmaxAttentionArgs& args);
 absl::Status Pool(KernelContext& context, const PoolArgs& args);
+absl::Status EmbedTokens(KernelContext& context, const EmbedTokensArgs& args);
+absl::Status PredictTokens(KernelContext& context, const PredictTokensArgs& args);
 
 }  // namespace lion::reference

@@ -34,6 +34,8 @@ const Operations& ReferenceOperations() {
       .mixer = reference::Mixer,
       .softmax_attention = reference::SoftmaxAttention,
       .pool = reference::Pool,
+      .embed_tokens = reference::EmbedTokens,
+      .predict_tokens = reference::PredictTokens,
   };
   return *operations;
 }

@@ -32,7 +32,7 @@ answers=()
 for type in float32 bfloat16; do
   polls=0
   port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("localhost", 0)); print(s.getsockname()[1])')
-  "$bin/lion-server" --model "$model" --grpc-port "$port" --compute-type "$type" > "$work/$type.log" 2>&1 &
+  "$bin/lion-server" --model "$model" --grpc-port "$port" --metrics-port 0 --compute-type "$type" > "$work/$type.log" 2>&1 &
   server=$!
   until "$bin/lion" health --server "localhost:$port" > /dev/null 2>&1; do
     if ! kill -0 "$server" 2> /dev/null; then

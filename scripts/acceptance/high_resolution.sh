@@ -23,7 +23,7 @@ PY
 ls -l "$work/image.png" | awk '{print "image: 4096 x 4096 PNG, " $5 " bytes"}'
 
 for type in bfloat16 float32; do
-  build/release/bin/lion-server --model "$work/tiny" --host 127.0.0.1 --grpc-port 0 --compute-type "$type" 2> "$work/log" &
+  build/release/bin/lion-server --model "$work/tiny" --host 127.0.0.1 --grpc-port 0 --metrics-port 0 --compute-type "$type" 2> "$work/log" &
   server=$!
   port=""
   until [ -n "$port" ]; do

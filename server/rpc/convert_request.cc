@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <charconv>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "server/rpc/convert.h"
+#include "server/text_preparer.h"
 
 namespace lion {
 namespace {
@@ -69,7 +72,14 @@ absl::StatusOr<ImageInput> ConvertPixels(const v1::PixelTensor& tensor) {
                     tensor.height(), tensor.width()};
 }
 
-InferenceInput ConvertInput(const v1::Input& input, const ModelInfo& info) {
+// `given`: "text"; `taken`: "images (image or pixels)".
+absl::Status WrongKind(const ModelService& model, const char* given, const char* taken) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(given, " was given, but the model '", model.info().name, "' takes ", taken));
+}
+
+InferenceInput ConvertImage(const v1::Input& input, const ModelService& model) {
+  constexpr char kTaken[] = "images (image or pixels)";
   InferenceInput converted;
   switch (input.value_case()) {
     case v1::Input::kImage:
@@ -86,14 +96,65 @@ InferenceInput ConvertInput(const v1::Input& input, const ModelInfo& info) {
     case v1::Input::kText:
     case v1::Input::kTextPair:
     case v1::Input::kTokens:
-      converted.status = absl::InvalidArgumentError(
-          absl::StrCat("text was given, but the model '", info.name, "' takes images (image or pixels)"));
+      converted.status = WrongKind(model, "text", kTaken);
       break;
     case v1::Input::VALUE_NOT_SET:
       converted.status = absl::InvalidArgumentError("no value is set: want image or pixels");
       break;
   }
   return converted;
+}
+
+std::span<const int64_t> Span(const google::protobuf::RepeatedField<int64_t>& values) {
+  return {values.data(), static_cast<size_t>(values.size())};
+}
+
+InferenceInput ConvertText(const v1::Input& input, const ModelService& model) {
+  InferenceInput converted;
+  switch (input.value_case()) {
+    case v1::Input::kText:
+      converted.text = TextOrPair{input.text(), std::nullopt};
+      break;
+    case v1::Input::kTextPair:
+      converted.text = TextOrPair{input.text_pair().first(), input.text_pair().second()};
+      break;
+    case v1::Input::kTokens:
+      converted.tokens = GivenTokens{Span(input.tokens().ids()), Span(input.tokens().type_ids())};
+      break;
+    case v1::Input::kImage:
+    case v1::Input::kPixels:
+      converted.status = WrongKind(model, "an image", "text (text, text_pair or tokens)");
+      break;
+    case v1::Input::VALUE_NOT_SET:
+      converted.status = absl::InvalidArgumentError("no value is set: want text, text_pair or tokens");
+      break;
+  }
+  return converted;
+}
+
+absl::StatusOr<TextTruncation> ConvertTruncation(v1::Truncation truncation, TextTruncation server) {
+  switch (truncation) {
+    case v1::TRUNCATION_UNSPECIFIED:
+      return server;
+    case v1::TRUNCATION_NONE:
+      return TextTruncation::kNone;
+    case v1::TRUNCATION_END:
+      return TextTruncation::kEnd;
+    case v1::TRUNCATION_START:
+      return TextTruncation::kStart;
+    default:
+      return absl::InvalidArgumentError(absl::StrCat("options.truncation: ", int{truncation}, " is not a known value"));
+  }
+}
+
+template <class Request>
+absl::Status ConvertInputs(const Request& request, const ModelService& model, InferenceCall* call) {
+  // Before anything is made for each of them.
+  if (absl::Status status = model.CheckInputCount(request.inputs_size()); !status.ok()) return status;
+  const auto convert = model.engine().config().modality == Modality::kText ? ConvertText : ConvertImage;
+  call->inputs.reserve(static_cast<size_t>(request.inputs_size()));
+  for (const v1::Input& input : request.inputs()) call->inputs.push_back(convert(input, model));
+  return absl::OkStatus();
 }
 
 absl::Status ConvertImageOptions(const v1::ImageOptions& options, const ImageConfig& model,
@@ -123,24 +184,24 @@ absl::Status ConvertCommon(const Request& request, const ModelService& model, In
     return absl::InvalidArgumentError(
         absl::StrCat("options.priority: got ", options.priority(), ", want 0 to ", kMaxPriority));
   }
-  if (!v1::Truncation_IsValid(options.truncation())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("options.truncation: ", int{options.truncation()}, " is not a known value"));
-  }
-  // Before anything is made for each of them.
-  if (absl::Status status = model.CheckInputCount(request.inputs_size()); !status.ok()) return status;
+  absl::StatusOr<TextTruncation> truncation = ConvertTruncation(options.truncation(), model.options().truncation);
+  if (!truncation.ok()) return truncation.status();
   if (absl::Status status = ConvertImageOptions(options.image(), model.engine().config().image, &call->image);
       !status.ok()) {
     return status;
   }
+  call->text.truncation = *truncation;
   call->priority = static_cast<int>(options.priority());
   call->partial_results = options.partial_results();
   if (options.timeout_ms() > 0) {
     call->deadline_ns = std::min(call->deadline_ns, call->arrival_ns + int64_t{options.timeout_ms()} * 1'000'000);
   }
-  call->inputs.reserve(static_cast<size_t>(request.inputs_size()));
-  for (const v1::Input& input : request.inputs()) call->inputs.push_back(ConvertInput(input, model.info()));
-  return absl::OkStatus();
+  return ConvertInputs(request, model, call);
+}
+
+// `head`: or whatever else a call needs.
+absl::Status NoHead(const ModelService& model, const char* head) {
+  return absl::FailedPreconditionError(absl::StrCat("the model '", model.info().name, "' has no ", head));
 }
 
 }  // namespace
@@ -168,13 +229,36 @@ absl::Status ConvertRequest(const v1::EmbedRequest& request, const ModelService&
 
 absl::Status ConvertRequest(const v1::ClassifyRequest& request, const ModelService& model, InferenceCall* call) {
   if (model.engine().config().classes == 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("the model '", model.info().name, "' has no classification head"));
+    return NoHead(model, "classification head");
   }
   call->logits = true;
   call->class_scores = request.top_k() == 0 ? model.engine().config().classes
                                             : std::min<int64_t>(request.top_k(), model.engine().config().classes);
   return ConvertCommon(request, model, call);
+}
+
+absl::Status ConvertRequest(const v1::FillMaskRequest& request, const ModelService& model, InferenceCall* call) {
+  constexpr int64_t kDefaultPredictions = 5;
+  if (!model.engine().config().masked_lm) return NoHead(model, "masked-token head");
+  if (model.tokenizer() == nullptr) return NoHead(model, kNoTokenizer);
+  if (!model.tokenizer()->mask_id().has_value()) return NoHead(model, "mask token in its vocabulary");
+  call->predictions = request.top_k() == 0 ? kDefaultPredictions : int64_t{request.top_k()};
+  return ConvertCommon(request, model, call);
+}
+
+absl::Status ConvertRequest(const v1::TokenizeRequest& request, const ModelService& model, InferenceCall* call) {
+  if (model.engine().config().modality != Modality::kText) return NoHead(model, "tokenizer: it takes images");
+  if (model.tokenizer() == nullptr) return NoHead(model, kNoTokenizer);
+  call->encoding = true;
+  call->text.special_tokens = !request.no_special_tokens();
+  call->partial_results = request.partial_results();
+  if (absl::Status status = ConvertInputs(request, model, call); !status.ok()) return status;
+  for (InferenceInput& input : call->inputs) {
+    if (input.tokens.has_value()) {
+      input.status = absl::InvalidArgumentError("tokens were given: want text or text_pair");
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace lion

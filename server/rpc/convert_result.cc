@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/status.h"
 
 namespace lion {
 namespace {
@@ -32,41 +33,20 @@ void Softmax(std::span<float> values) {
   for (float& value : values) value = static_cast<float>(value / sum);
 }
 
-v1::Pooling ConvertPooling(Pooling pooling) {
-  switch (pooling) {
-    case Pooling::kMean:
-      return v1::POOLING_MEAN;
-    case Pooling::kCls:
-      return v1::POOLING_CLS;
-    case Pooling::kPooler:
-      return v1::POOLING_POOLER;
-    case Pooling::kMax:
-      return v1::POOLING_MAX;
-    case Pooling::kLast:
-      return v1::POOLING_LAST;
-    case Pooling::kNone:
-      return v1::POOLING_NONE;
-  }
-  return v1::POOLING_UNSPECIFIED;
-}
-
-v1::ImageOptions::Resize ConvertResize(enum Resize resize) {
-  switch (resize) {
-    case Resize::kCenterCrop:
-      return v1::ImageOptions::RESIZE_CENTER_CROP;
-    case Resize::kStretch:
-      return v1::ImageOptions::RESIZE_STRETCH;
-    case Resize::kLongSide:
-      return v1::ImageOptions::RESIZE_LONG_SIDE;
-    case Resize::kNone:
-      return v1::ImageOptions::RESIZE_NONE;
-  }
-  return v1::ImageOptions::RESIZE_UNSPECIFIED;
+// What results have in common. False: there is only an error.
+template <class Out>
+bool FillCommon(const InputReply& reply, Out* out) {
+  out->set_tokens(static_cast<uint32_t>(reply.tokens));
+  out->set_truncated(reply.truncated);
+  if (!reply.status.ok()) *out->mutable_error() = ToError(reply.status);
+  return reply.status.ok();
 }
 
 }  // namespace
 
-void ConvertResult(const v1::EmbedRequest& request, const ModelService& model, Result result, v1::EmbedResult* out) {
+void ConvertReply(const v1::EmbedRequest& request, const ModelService& model, InputReply reply, v1::EmbedResult* out) {
+  if (!FillCommon(reply, out)) return;
+  Result& result = reply.result;
   const ModelConfig& config = model.engine().config();
   const auto width = static_cast<size_t>(config.width);
   const size_t kept = request.dimensions() == 0 ? width : request.dimensions();
@@ -91,8 +71,10 @@ void ConvertResult(const v1::EmbedRequest& request, const ModelService& model, R
   }
 }
 
-void ConvertResult(const v1::ClassifyRequest& request, const ModelService& model, Result result,
-                   v1::ClassifyResult* out) {
+void ConvertReply(const v1::ClassifyRequest& request, const ModelService& model, InputReply reply,
+                  v1::ClassifyResult* out) {
+  if (!FillCommon(reply, out)) return;
+  Result& result = reply.result;
   const ModelConfig& config = model.engine().config();
   std::vector<float>& scores = result.logits;
   std::vector<uint32_t> order(scores.size());
@@ -113,6 +95,41 @@ void ConvertResult(const v1::ClassifyRequest& request, const ModelService& model
   }
 }
 
+void ConvertReply(const v1::FillMaskRequest&, const ModelService& model, InputReply reply, v1::FillMaskResult* out) {
+  if (!FillCommon(reply, out)) return;
+  v1::FilledMasks* filled = out->mutable_filled();
+  const std::vector<TokenScore>& scores = reply.result.predictions;
+  const size_t shown = scores.size() / reply.masked.size();
+  for (size_t i = 0; i < reply.masked.size(); ++i) {
+    v1::MaskPrediction* mask = filled->add_masks();
+    mask->set_position(static_cast<uint32_t>(reply.masked[i]));
+    mask->mutable_predictions()->Reserve(static_cast<int>(shown));
+    for (const TokenScore& score : std::span(scores).subspan(i * shown, shown)) {
+      v1::TokenPrediction* prediction = mask->add_predictions();
+      prediction->set_id(score.id);
+      prediction->set_token(std::string(model.tokenizer()->TokenText(score.id)));
+      prediction->set_probability(score.probability);
+    }
+  }
+}
+
+void ConvertReply(const v1::TokenizeRequest&, const ModelService& model, InputReply reply, v1::TokenizedInput* out) {
+  if (!reply.status.ok()) {
+    *out->mutable_error() = ToError(reply.status);
+    return;
+  }
+  const Encoding& encoding = reply.encoding;
+  out->mutable_tokens()->Reserve(static_cast<int>(encoding.ids.size()));
+  for (size_t i = 0; i < encoding.ids.size(); ++i) {
+    v1::TokenizedInput::Token* token = out->add_tokens();
+    token->set_id(encoding.ids[i]);
+    token->set_text(std::string(model.tokenizer()->TokenText(encoding.ids[i])));
+    token->set_start_byte(encoding.offsets[i].begin);
+    token->set_end_byte(encoding.offsets[i].end);
+    token->set_type_id(static_cast<uint32_t>(encoding.type_ids[i]));
+  }
+}
+
 v1::Timing ConvertTiming(const CallTiming& timing) {
   v1::Timing out;
   out.set_preprocess_ns(static_cast<uint64_t>(timing.preprocess_ns));
@@ -120,43 +137,6 @@ v1::Timing ConvertTiming(const CallTiming& timing) {
   out.set_compute_ns(static_cast<uint64_t>(timing.compute_ns));
   out.set_batch_inputs(static_cast<uint32_t>(timing.batch_inputs));
   out.set_batch_tokens(static_cast<uint32_t>(timing.batch_tokens));
-  return out;
-}
-
-v1::Model DescribeModel(const ModelService& model) {
-  const Engine& engine = model.engine();
-  const ModelConfig& config = engine.config();
-  v1::Model out;
-  out.set_name(model.info().name);
-  out.set_version(model.info().version);
-  out.set_modality(config.modality == Modality::kVision ? v1::Model::MODALITY_VISION : v1::Model::MODALITY_TEXT);
-  out.set_variant(std::string(VariantName(config.variant)));
-  out.set_parameters(static_cast<uint64_t>(model.info().parameters));
-  out.set_embedding_dimensions(static_cast<uint32_t>(config.width));
-  for (const std::string& label : config.labels) out.add_labels(label);
-  out.set_masked_lm(config.masked_lm);
-  out.set_max_tokens(static_cast<uint32_t>(model.options().max_input_tokens));
-  out.set_device(engine.device());
-  out.set_compute_type(std::string(ComputeTypeName(engine.compute_type())));
-  out.set_weight_bytes(static_cast<uint64_t>(engine.weight_bytes()));
-  out.set_bytes_per_token(static_cast<uint64_t>(engine.bytes_per_token()));
-  out.set_weights(model.info().weights);
-  out.set_pooling(ConvertPooling(config.pooling));
-  out.set_normalize(config.normalize);
-  if (config.modality == Modality::kVision) {
-    out.set_patch_order(std::string(PatchOrderName(config.order)));
-    out.set_image_size(static_cast<uint32_t>(config.image.size));
-    out.set_patch_size(static_cast<uint32_t>(config.patch_size));
-    out.mutable_image()->set_resize(ConvertResize(config.image.resize));
-    out.mutable_image()->set_size(static_cast<uint32_t>(config.image.size));
-    out.mutable_image()->set_apply_exif_orientation(true);
-    out.mutable_image()->set_crop_ratio(static_cast<float>(config.image.crop_ratio));
-    out.mutable_image_mean()->Add(config.image.mean.begin(), config.image.mean.end());
-    out.mutable_image_std()->Add(config.image.std.begin(), config.image.std.end());
-    out.set_max_image_pixels(static_cast<uint64_t>(model.options().max_image_pixels));
-  }
-  out.add_tasks("embed");
-  if (config.classes > 0) out.add_tasks(config.regression ? "regress" : "classify");
   return out;
 }
 

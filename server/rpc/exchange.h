@@ -10,13 +10,16 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/byte_account.h"
 #include "server/clock.h"
+#include "server/metrics/metrics.h"
 #include "server/model_registry.h"
 #include "server/pushback.h"
 #include "server/rpc/convert.h"
@@ -30,7 +33,19 @@ struct ExchangeContext {
   ModelRegistry* registry = nullptr;
   const Clock* clock = nullptr;
   ByteAccount* memory = nullptr;  // charged with every request and response from arrival until the response is sent
+  Metrics* metrics = nullptr;     // null: what names no model is not counted
 };
+
+// Of the calls, and of the streams of the same requests.
+template <class Request>
+constexpr RpcMethod MethodOf(bool stream) {
+  if constexpr (std::is_same_v<Request, v1::EmbedRequest>) return stream ? RpcMethod::kEmbedStream : RpcMethod::kEmbed;
+  if constexpr (std::is_same_v<Request, v1::ClassifyRequest>) {
+    return stream ? RpcMethod::kClassifyStream : RpcMethod::kClassify;
+  }
+  if constexpr (std::is_same_v<Request, v1::FillMaskRequest>) return RpcMethod::kFillMask;
+  if constexpr (std::is_same_v<Request, v1::TokenizeRequest>) return RpcMethod::kTokenize;
+}
 
 // Whose share of the device a call takes: its connection's.
 inline uint64_t CallerOf(const grpc::CallbackServerContext& context) {
@@ -62,8 +77,15 @@ template <class Request, class Response>
 class Exchange {
  public:
   // `caller`, `deadline_ns`: of its call or stream.
-  Exchange(const ExchangeContext& context, uint64_t caller, int64_t arrival_ns, int64_t deadline_ns)
-      : context_(context), caller_(caller), arrival_ns_(arrival_ns), deadline_ns_(deadline_ns) {}
+  Exchange(const ExchangeContext& context, RpcMethod method, uint64_t caller, int64_t arrival_ns, int64_t deadline_ns)
+      : context_(context), method_(method), caller_(caller), arrival_ns_(arrival_ns), deadline_ns_(deadline_ns) {
+    if (context.metrics != nullptr) metrics_ = &context.metrics->unknown();
+  }
+  ~Exchange() {
+    if (in_flight_) metrics_->AddInFlight(-1);
+  }
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
 
   // Takes the request in and has it computed: `answer` is then called once. An error is the answer, and `answer` is not
   // called; after RESOURCE_EXHAUSTED it may be started again with the same `message`.
@@ -76,12 +98,12 @@ class Exchange {
     }
     // What an earlier try has charged for its reply goes back.
     charge_ = ByteAccount::Charge();
-    absl::StatusOr<ByteAccount::Charge> charge =
-        context_.memory->Take(parsed_ ? static_cast<int64_t>(request_.ByteSizeLong()) : Length(message));
+    if (!parsed_) outline_ = OutlineOf<Request>(message);
+    absl::StatusOr<ByteAccount::Charge> charge = context_.memory->Take(outline_.bytes);
     if (!charge.ok()) return charge.status();
     charge_ = *std::move(charge);
     if (!parsed_) {
-      if (absl::Status status = CheckInputCount(*context_.registry, CountInputs<Request>(message)); !status.ok()) {
+      if (absl::Status status = CheckInputCount(*context_.registry, outline_.inputs); !status.ok()) {
         return status;
       }
       if (absl::Status status = Parse(message, &request_); !status.ok()) return status;
@@ -90,6 +112,8 @@ class Exchange {
     absl::StatusOr<ModelService*> model = context_.registry->Find(request_.model());
     if (!model.ok()) return model.status();
     model_ = *model;
+    metrics_ = model_->info().metrics;
+    if (!std::exchange(in_flight_, true)) metrics_->AddInFlight(1);
     InferenceCall call;
     call.arrival_ns = arrival_ns_;
     call.deadline_ns = deadline_ns_;
@@ -104,13 +128,25 @@ class Exchange {
   // Nobody waits for the answer any more. From any thread.
   void Abandon() { abandoned_->store(true, std::memory_order_relaxed); }
 
+  // To be called once: the request's answer is this.
+  void Count(absl::StatusCode code) { metrics_->CountRequest(method_, code, context_.clock->NowNs() - arrival_ns_); }
+  // Besides, when it was Start that refused it for good.
+  void CountRefused(absl::StatusCode code) {
+    const std::optional<RejectReason> reason = RejectReasonOf(code);
+    if (reason) metrics_->CountRejected(*reason, std::max<int64_t>(1, outline_.inputs));
+  }
+
   // What says whose response it is: also of one that holds an error.
   void FillHead(Response* response) const {
     // What did not parse has left half a request, maybe with an id that is not UTF-8.
-    if (parsed_) response->set_request_id(request_.request_id());
-    if (model_ == nullptr) return;
-    response->set_model(model_->info().name);
-    response->set_model_version(model_->info().version);
+    if constexpr (requires { request_.request_id(); }) {
+      if (parsed_) response->set_request_id(request_.request_id());
+    }
+    if constexpr (requires { response->mutable_model(); }) {
+      if (model_ == nullptr) return;
+      response->set_model(model_->info().name);
+      response->set_model_version(model_->info().version);
+    }
   }
 
   // `reply` has status OK. RESOURCE_EXHAUSTED: there is no memory for it.
@@ -118,16 +154,12 @@ class Exchange {
     FillHead(response);
     response->mutable_results()->Reserve(static_cast<int>(reply.results.size()));
     for (InputReply& input : reply.results) {
-      auto* result = response->add_results();
-      result->set_tokens(static_cast<uint32_t>(input.tokens));
-      if (input.status.ok()) {
-        ConvertResult(request_, *model_, std::move(input.result), result);
-      } else {
-        *result->mutable_error() = ToError(input.status);
-      }
+      ConvertReply(request_, *model_, std::move(input), response->add_results());
     }
-    *response->mutable_timing() = ConvertTiming(reply.timing);
-    response->mutable_timing()->set_total_ns(static_cast<uint64_t>(context_.clock->NowNs() - arrival_ns_));
+    if constexpr (requires { response->mutable_timing(); }) {
+      *response->mutable_timing() = ConvertTiming(reply.timing);
+      response->mutable_timing()->set_total_ns(static_cast<uint64_t>(context_.clock->NowNs() - arrival_ns_));
+    }
     return absl::OkStatus();
   } catch (const std::bad_alloc&) {
     return TryAgainIn(kUnknownPushbackMs, "no memory for the reply");
@@ -142,19 +174,21 @@ class Exchange {
   int64_t charged_bytes() const { return charge_.bytes(); }
 
  private:
-  static int64_t Length(const grpc::ByteBuffer* message) { return static_cast<int64_t>(message->Length()); }
-
   const ExchangeContext context_;
+  const RpcMethod method_;
   const uint64_t caller_;
   const int64_t arrival_ns_;
   const int64_t deadline_ns_;
   const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
   bool admitted_ = false;
   bool parsed_ = false;
+  Outline outline_;
   Request request_;
   ModelRegistry::Admission admission_;
   ByteAccount::Charge charge_;
   ModelService* model_ = nullptr;
+  ModelMetrics* metrics_ = &ModelMetrics::None();
+  bool in_flight_ = false;
 };
 
 }  // namespace lion

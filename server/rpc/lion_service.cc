@@ -1,7 +1,5 @@
 #include "server/rpc/lion_service.h"
 
-#include <string>
-
 #include "server/rpc/convert.h"
 #include "server/rpc/messages.h"
 #include "server/rpc/status.h"
@@ -10,25 +8,25 @@
 namespace lion {
 namespace {
 
-// A call that is answered on the spot by `handle(response)`.
+// A call that is answered on the spot by `handle(metrics)`, which sets whose metrics count it.
 template <class Handle>
-grpc::ServerUnaryReactor* AnswerAtOnce(ModelRegistry* registry, grpc::CallbackServerContext* context, Handle handle) {
-  absl::StatusOr<ModelRegistry::Admission> admission = registry->Enter();
-  const absl::Status status = admission.ok() ? handle() : admission.status();
+grpc::ServerUnaryReactor* AnswerAtOnce(const ExchangeContext& server, RpcMethod method,
+                                       grpc::CallbackServerContext* context, Handle handle) {
+  const int64_t arrival_ns = server.clock->NowNs();
+  ModelMetrics* metrics = server.metrics == nullptr ? &ModelMetrics::None() : &server.metrics->unknown();
+  absl::StatusOr<ModelRegistry::Admission> admission = server.registry->Enter();
+  const absl::Status status = admission.ok() ? handle(&metrics) : admission.status();
+  metrics->CountRequest(method, status.code(), server.clock->NowNs() - arrival_ns);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(FinalStatus(status, context));
   return reactor;
-}
-
-absl::Status NotOffered(const char* call) {
-  return absl::UnimplementedError(std::string(call) + " is not offered by this version of the server");
 }
 
 }  // namespace
 
 grpc::ServerUnaryReactor* LionServiceImpl::ListModels(grpc::CallbackServerContext* context,
                                                       const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  return AnswerAtOnce(server_.registry, context, [this, request, response] {
+  return AnswerAtOnce(server_, RpcMethod::kListModels, context, [this, request, response](ModelMetrics**) {
     v1::ListModelsRequest parsed;
     if (absl::Status status = Parse(request, &parsed); !status.ok()) return status;
     v1::ListModelsResponse reply;
@@ -39,11 +37,13 @@ grpc::ServerUnaryReactor* LionServiceImpl::ListModels(grpc::CallbackServerContex
 
 grpc::ServerUnaryReactor* LionServiceImpl::GetModel(grpc::CallbackServerContext* context,
                                                     const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  return AnswerAtOnce(server_.registry, context, [this, request, response] {
+  return AnswerAtOnce(server_, RpcMethod::kGetModel, context, [this, request, response](ModelMetrics** metrics) {
     v1::GetModelRequest parsed;
     if (absl::Status status = Parse(request, &parsed); !status.ok()) return status;
     absl::StatusOr<ModelService*> model = server_.registry->Find(parsed.model());
-    return model.ok() ? Serialize(DescribeModel(**model), response) : model.status();
+    if (!model.ok()) return model.status();
+    *metrics = (*model)->info().metrics;
+    return Serialize(DescribeModel(**model), response);
   });
 }
 
@@ -57,14 +57,14 @@ grpc::ServerUnaryReactor* LionServiceImpl::Classify(grpc::CallbackServerContext*
   return new UnaryReactor<v1::ClassifyRequest, v1::ClassifyResponse>(server_, context, request, response);
 }
 
-grpc::ServerUnaryReactor* LionServiceImpl::FillMask(grpc::CallbackServerContext* context, const grpc::ByteBuffer*,
-                                                    grpc::ByteBuffer*) {
-  return AnswerAtOnce(server_.registry, context, [] { return NotOffered("FillMask"); });
+grpc::ServerUnaryReactor* LionServiceImpl::FillMask(grpc::CallbackServerContext* context,
+                                                    const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return new UnaryReactor<v1::FillMaskRequest, v1::FillMaskResponse>(server_, context, request, response);
 }
 
-grpc::ServerUnaryReactor* LionServiceImpl::Tokenize(grpc::CallbackServerContext* context, const grpc::ByteBuffer*,
-                                                    grpc::ByteBuffer*) {
-  return AnswerAtOnce(server_.registry, context, [] { return NotOffered("Tokenize"); });
+grpc::ServerUnaryReactor* LionServiceImpl::Tokenize(grpc::CallbackServerContext* context,
+                                                    const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return new UnaryReactor<v1::TokenizeRequest, v1::TokenizeResponse>(server_, context, request, response);
 }
 
 LionServiceImpl::RawStream* LionServiceImpl::EmbedStream(grpc::CallbackServerContext* context) {

@@ -36,8 +36,6 @@ class LionServiceImpl final : public LionServiceBase {
                                   grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Classify(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                      grpc::ByteBuffer* response) override;
-
-  // UNIMPLEMENTED, saying so.
   grpc::ServerUnaryReactor* FillMask(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                      grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,

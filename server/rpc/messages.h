@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lion/v1/lion.pb.h"
 
 namespace lion {
 
@@ -29,18 +30,55 @@ absl::Status Serialize(const Message& message, grpc::ByteBuffer* buffer) {
   return status.ok() ? absl::OkStatus() : absl::InternalError(status.error_message());
 }
 
-// The inputs of a request that is not parsed yet. What does not parse ends the count.
-template <class Request>
-int64_t CountInputs(const grpc::ByteBuffer* buffer) {
+// What there is to know of a request before it is parsed. What does not parse ends the count.
+struct Outline {
+  int64_t inputs = 0;
+  // In memory once it is parsed: its length, and what token ids, which have as little as a byte each on the wire, take
+  // as they are parsed and as the engine's.
+  int64_t bytes = 0;
+};
+
+namespace internal {
+
+// The bytes of an input's token ids on the wire, the stream being limited to the input.
+inline int64_t IdBytes(google::protobuf::io::CodedInputStream* stream) {
   using google::protobuf::internal::WireFormatLite;
+  int64_t bytes = 0;
+  while (const uint32_t tag = stream->ReadTag()) {
+    const int begin = stream->CurrentPosition();
+    if (!WireFormatLite::SkipField(stream, tag)) break;
+    if (WireFormatLite::GetTagFieldNumber(tag) == v1::Input::kTokensFieldNumber) {
+      bytes += stream->CurrentPosition() - begin;
+    }
+  }
+  return bytes;
+}
+
+}  // namespace internal
+
+template <class Request>
+Outline OutlineOf(const grpc::ByteBuffer* buffer) {
+  using google::protobuf::internal::WireFormatLite;
+  constexpr int64_t kBytesPerId = sizeof(int64_t) + sizeof(int32_t);
   grpc::ProtoBufferReader reader(const_cast<grpc::ByteBuffer*>(buffer));  // which it only reads
   google::protobuf::io::CodedInputStream stream(&reader);
-  int64_t inputs = 0;
+  Outline outline;
+  outline.bytes = static_cast<int64_t>(buffer->Length());
   while (const uint32_t tag = stream.ReadTag()) {
-    inputs += WireFormatLite::GetTagFieldNumber(tag) == Request::kInputsFieldNumber ? 1 : 0;
-    if (!WireFormatLite::SkipField(&stream, tag)) break;
+    const bool is_input = WireFormatLite::GetTagFieldNumber(tag) == Request::kInputsFieldNumber;
+    outline.inputs += is_input ? 1 : 0;
+    if (!is_input || WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+      if (!WireFormatLite::SkipField(&stream, tag)) break;
+      continue;
+    }
+    uint32_t input_bytes = 0;
+    if (!stream.ReadVarint32(&input_bytes) || input_bytes > buffer->Length()) break;
+    const auto outer = stream.PushLimit(static_cast<int>(input_bytes));
+    outline.bytes += kBytesPerId * internal::IdBytes(&stream);
+    if (!stream.Skip(stream.BytesUntilLimit())) break;
+    stream.PopLimit(outer);
   }
-  return inputs;
+  return outline;
 }
 
 }  // namespace lion

@@ -48,7 +48,8 @@ std::string Address(const RpcServerOptions& options) {
 class RpcServerImpl final : public RpcServer {
  public:
   RpcServerImpl(const RpcServerOptions& options, ModelRegistry* registry, const Clock* clock)
-      : memory_(InflightLimit(options)), service_({registry, clock, &memory_}, LimitsOfStreams(options)) {}
+      : memory_(InflightLimit(options)),
+        service_({registry, clock, &memory_, options.metrics}, LimitsOfStreams(options)) {}
 
   ~RpcServerImpl() override {
     if (server_ != nullptr) Shutdown(0);

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/clock.h"
+#include "server/metrics/metrics.h"
 #include "server/model_registry.h"
 
 namespace lion {
@@ -25,6 +26,7 @@ struct RpcServerOptions {
   // max_inflight_bytes.
   int64_t max_stream_bytes = 0;
   int64_t max_stream_requests = 256;  // read from one stream and not answered yet
+  Metrics* metrics = nullptr;         // outlives the server; null: nothing is counted
 };
 
 // gRPC's own threads run handlers, which never block. All methods may be called from any thread.

@@ -124,7 +124,9 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // A request that was read and is not answered.
   struct Item {
     Item(uint64_t number, const ExchangeContext& server, uint64_t caller, int64_t arrival_ns, int64_t deadline_ns)
-        : sequence(number), exchange(std::make_shared<ExchangeOfThis>(server, caller, arrival_ns, deadline_ns)) {}
+        : sequence(number),
+          exchange(std::make_shared<ExchangeOfThis>(server, MethodOf<Request>(/*stream=*/true), caller, arrival_ns,
+                                                    deadline_ns)) {}
     const uint64_t sequence;
     grpc::ByteBuffer message;
     std::shared_ptr<ExchangeOfThis> exchange;
@@ -183,6 +185,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
         // What gave it company has ended meanwhile, and may have made room.
         if (had_company) continue;
       }
+      exchange->CountRefused(status.code());
       InferenceReply refusal;
       refusal.status = std::move(status);
       Answer(item, std::move(refusal));
@@ -260,8 +263,12 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     if (status.ok()) {
       status = Respond(
           item, [&](Response* response) { return item.exchange->Fill(std::move(reply), response); }, message);
-      if (status.ok()) return status;
+      if (status.ok()) {
+        item.exchange->Count(absl::StatusCode::kOk);
+        return status;
+      }
     }
+    item.exchange->Count(status.code());
     return Respond(
         item,
         [&](Response* response) {

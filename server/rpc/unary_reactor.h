@@ -27,16 +27,20 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
                grpc::ByteBuffer* response, int64_t arrival_ns)
       : context_(context),
         response_(response),
-        exchange_(server, CallerOf(*context), arrival_ns, DeadlineNs(*context, arrival_ns)) {
+        exchange_(server, MethodOf<Request>(/*stream=*/false), CallerOf(*context), arrival_ns,
+                  DeadlineNs(*context, arrival_ns)) {
     // gRPC holds back Finish, and with it OnDone, until the handler has returned this reactor.
     const absl::Status status = exchange_.Start(request, [this](InferenceReply reply) { Answer(std::move(reply)); });
-    if (!status.ok()) Fail(status);
+    if (status.ok()) return;
+    exchange_.CountRefused(status.code());
+    Fail(status);
   }
 
   void Answer(InferenceReply reply) {
     absl::Status status = reply.status;
     if (status.ok()) status = Reply(std::move(reply));
     if (!status.ok()) return Fail(status);
+    exchange_.Count(absl::StatusCode::kOk);
     Finish(grpc::Status::OK);
   }
 
@@ -52,6 +56,7 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
   // What the call held is free before its caller knows, so that the next one finds the room.
   void Fail(const absl::Status& status) {
     exchange_.FreeMemory();
+    exchange_.Count(status.code());
     Finish(FinalStatus(status, context_));
   }
 

@@ -13,8 +13,10 @@
 namespace lion {
 
 enum class TextTruncation : uint8_t {
-  kNone,   // a text that is too long is an error
-  kEnd,    // the end is cut; of a pair, the longer one's, token by token
+  kNone,  // a text that is too long is an error
+  // The end is cut; of a pair, the longer one's, token by token. When both come down to equal length, an odd token is
+  // left to the one that was longer; to the second, if none was.
+  kEnd,
   kStart,  // the start is cut, likewise
 };
 
@@ -40,13 +42,18 @@ struct Encoding {
   bool truncated = false;
 };
 
-// Immutable: any thread may call any method. Time and memory are linear in the length of the text, whatever it holds;
-// truncating at the end stops reading once enough tokens are there.
+// Immutable: any thread may call any method. Time and memory are linear in the length of the text, whatever it holds.
+// Truncating at the end stops reading once enough tokens are there; of a pair with an odd number of tokens to share,
+// once the shorter text is read. All of a text is checked to be UTF-8.
+//
+// Ids and offsets are those of the package `tokenizers` with encode_special_tokens, but for characters whose properties
+// have changed between its version of Unicode and ICU's (scripts/acceptance/tokenizer.sh lists them).
 class Tokenizer {
  public:
   // From tokenizer.json, else vocab.txt with the settings of tokenizer_config.json, in `folder`. NOT_FOUND: neither is
   // there. INVALID_ARGUMENT, naming file and key: a file that is malformed or asks for something that is not WordPiece
-  // as BERT has it; no [UNK], [CLS] or [SEP].
+  // as BERT has it; no [UNK], [CLS] or [SEP]; settings of tokenizer_config.json that contradict tokenizer.json. That
+  // file's mask_token and model_max_length count for both; without it the mask token is [MASK].
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& folder);
   virtual ~Tokenizer() = default;
 
@@ -59,7 +66,8 @@ class Tokenizer {
   virtual std::string_view TokenText(int32_t id) const = 0;
   virtual int64_t vocabulary() const = 0;              // ids are 0 .. vocabulary() - 1
   virtual std::optional<int32_t> mask_id() const = 0;  // no value: the vocabulary has no mask token
-  // The longest text by the tokenizer's own files (model_max_length), special tokens included; 0: they name none.
+  // The longest text by the tokenizer's own files (model_max_length, else the truncation of
+  // tokenizer.json), special tokens included; 0: they name none.
   virtual int64_t max_tokens() const = 0;
 };
 

@@ -96,6 +96,32 @@ TEST_F(AsyncCallsTest, ClassifyToo) {
   EXPECT_EQ(label.get_future().get(), "7");
 }
 
+TEST_F(AsyncCallsTest, FillMaskAndTokenizeToo) {
+  handlers_.fill_mask = [](grpc::ServerContext&, const v1::FillMaskRequest& request, v1::FillMaskResponse& response) {
+    auto* prediction = response.add_results()->mutable_filled()->add_masks()->add_predictions();
+    prediction->set_token(request.inputs(0).text());
+    return grpc::Status::OK;
+  };
+  handlers_.tokenize = [](grpc::ServerContext&, const v1::TokenizeRequest&, v1::TokenizeResponse&) {
+    return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such model");
+  };
+  FakeServer server(&handlers_);
+  const auto client = MustCreate({.address = server.address()});
+  v1::FillMaskRequest masked;
+  masked.add_inputs()->set_text("cat");
+  std::promise<std::string> token;
+  client->FillMaskAsync(masked, {}, [&](const absl::StatusOr<v1::FillMaskResponse>& response) {
+    token.set_value(response.ok() ? response->results(0).filled().masks(0).predictions(0).token()
+                                  : response.status().ToString());
+  });
+  EXPECT_EQ(token.get_future().get(), "cat");
+  std::promise<absl::Status> status;
+  client->TokenizeAsync(v1::TokenizeRequest(), {}, [&](const absl::StatusOr<v1::TokenizeResponse>& response) {
+    status.set_value(response.status());
+  });
+  EXPECT_EQ(status.get_future().get(), absl::NotFoundError("no such model"));
+}
+
 TEST_F(AsyncCallsTest, OnePreparedRequestServesManyCallsAtOnce) {
   FakeServer server(&handlers_);
   const auto client = MustCreate({.address = server.address()});

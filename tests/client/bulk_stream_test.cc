@@ -64,14 +64,15 @@ class BulkStreamTest : public ::testing::Test {
     const auto client = Client::Create({.address = server.address()});
     EXPECT_TRUE(client.ok()) << client.status();
     ClassifyTransport transport(client->get(), {}, stream_options_);
+    InputSource source({.images = files_});
     return RunBulk(
-        files_, options_, transport,
+        source, options_, transport,
         [this](milliseconds wait) {
           const std::lock_guard lock(mutex_);
           waits_ms_.push_back(wait.count());
         },
-        [this](size_t index, const ImageResult& result) {
-          EXPECT_EQ(index, delivered_.size());
+        [this](const BulkInput& input, const InputResult& result) {
+          EXPECT_EQ(input.index, delivered_.size());
           delivered_.push_back(result.status.ok() ? result.scores.at(0).label : result.status.ToString());
           return absl::OkStatus();
         });

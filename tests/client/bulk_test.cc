@@ -4,91 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
-#include <functional>
 #include <mutex>
 
 #include "absl/strings/cord.h"
-#include "absl/strings/match.h"
-#include "tests/client/temporary_folder.h"
+#include "tests/client/bulk_fixture.h"
 
 namespace lion {
 namespace {
 
-using ::lion::testing::TemporaryFolder;
+using ::lion::testing::Answer;
+using ::lion::testing::BulkTest;
+using ::lion::testing::Echo;
+using ::lion::testing::Puppet;
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
-
-using Answer = absl::StatusOr<std::vector<ImageResult>>;
-
-// The label of an image's only class is the image.
-Answer Echo(std::span<const std::string> images) {
-  std::vector<ImageResult> results(images.size());
-  for (size_t i = 0; i < images.size(); ++i) results[i].scores = {{0, images[i], 1.0f}};
-  return results;
-}
-
-class Puppet : public Transport {
- public:
-  explicit Puppet(std::function<Answer(std::span<const std::string>)> answer) : answer_(std::move(answer)) {}
-
-  Answer Call(std::span<const std::string> images) override {
-    {
-      const std::lock_guard lock(mutex_);
-      sizes_.push_back(images.size());
-    }
-    return answer_(images);
-  }
-
-  std::vector<size_t> sizes() {
-    const std::lock_guard lock(mutex_);
-    return sizes_;
-  }
-
- private:
-  const std::function<Answer(std::span<const std::string>)> answer_;
-  std::mutex mutex_;
-  std::vector<size_t> sizes_;  // images of each call
-};
-
-class BulkTest : public ::testing::Test {
- protected:
-  // Files that hold "0", "1" and so on.
-  void WriteFiles(int count) {
-    for (int i = 0; i < count; ++i) {
-      files_.push_back({folder_.Write(std::to_string(i) + ".png", std::to_string(i)), absl::OkStatus()});
-    }
-  }
-
-  BulkSummary Run(Puppet& puppet) {
-    return RunBulk(
-        files_, options_, puppet,
-        [this](milliseconds wait) {
-          const std::lock_guard lock(mutex_);
-          waits_ms_.push_back(wait.count());
-        },
-        [this](size_t index, const ImageResult& result) {
-          EXPECT_EQ(index, delivered_.size());
-          if (result.ended_run) ++ended_run_;
-          delivered_.push_back(result.status.ok() ? result.scores.at(0).label
-                                                  : absl::StatusCodeToString(result.status.code()));
-          return absl::OkStatus();
-        });
-  }
-
-  std::vector<std::string> Numbers(int count) {
-    std::vector<std::string> numbers;
-    for (int i = 0; i < count; ++i) numbers.push_back(std::to_string(i));
-    return numbers;
-  }
-
-  const TemporaryFolder folder_;
-  std::vector<InputFile> files_;
-  BulkOptions options_;
-  std::mutex mutex_;
-  std::vector<int64_t> waits_ms_;
-  std::vector<std::string> delivered_;
-  size_t ended_run_ = 0;
-};
 
 TEST_F(BulkTest, NoFilesNoCalls) {
   Puppet puppet(Echo);
@@ -123,13 +52,13 @@ TEST_F(BulkTest, DeliversInOrderWhateverCallEndsFirst) {
   std::mutex mutex;
   std::condition_variable changed;
   int finished = 0;
-  Puppet puppet([&](std::span<const std::string> images) {
+  Puppet puppet([&](std::span<const v1::Input> inputs) {
     std::unique_lock lock(mutex);
     // The first call ends after the seven behind it, which is all that may be ahead of it.
-    if (images[0] == "0") changed.wait(lock, [&] { return finished == 7; });
+    if (inputs[0].image() == "0") changed.wait(lock, [&] { return finished == 7; });
     ++finished;
     changed.notify_all();
-    return Echo(images);
+    return Echo(inputs);
   });
   EXPECT_EQ(Run(puppet).failed, 0u);
   EXPECT_EQ(delivered_, Numbers(20));
@@ -142,15 +71,15 @@ TEST_F(BulkTest, ResultsThatWaitForASlowCallAreBounded) {
   std::mutex mutex;
   std::condition_variable changed;
   int calls = 0;
-  Puppet puppet([&](std::span<const std::string> images) {
+  Puppet puppet([&](std::span<const v1::Input> inputs) {
     std::unique_lock lock(mutex);
     ++calls;
     changed.notify_all();
-    if (images[0] == "0") {
+    if (inputs[0].image() == "0") {
       changed.wait(lock, [&] { return calls >= 6; });
       EXPECT_FALSE(changed.wait_for(lock, milliseconds(100), [&] { return calls > 6; }));
     }
-    return Echo(images);
+    return Echo(inputs);
   });
   EXPECT_EQ(Run(puppet).failed, 0u);
   EXPECT_EQ(delivered_, Numbers(50));
@@ -163,14 +92,14 @@ TEST_F(BulkTest, CallsInFlightReachTheLimitAndNoMore) {
   std::mutex mutex;
   std::condition_variable changed;
   int running = 0, started = 0, most = 0;
-  Puppet puppet([&](std::span<const std::string> images) {
+  Puppet puppet([&](std::span<const v1::Input> inputs) {
     std::unique_lock lock(mutex);
     most = std::max(most, ++running);
     ++started;
     changed.notify_all();
     changed.wait(lock, [&] { return started >= 8; });
     --running;
-    return Echo(images);
+    return Echo(inputs);
   });
   Run(puppet);
   EXPECT_EQ(most, 8);
@@ -192,8 +121,8 @@ TEST_F(BulkTest, AFileThatCannotBeReadFailsAlone) {
 
 TEST_F(BulkTest, AnInputRefusedInItsOwnResultFailsAlone) {
   WriteFiles(4);
-  Puppet puppet([](std::span<const std::string> images) {
-    Answer answer = Echo(images);
+  Puppet puppet([](std::span<const v1::Input> inputs) {
+    Answer answer = Echo(inputs);
     (*answer)[2].status = absl::InvalidArgumentError("truncated");
     return answer;
   });
@@ -207,11 +136,11 @@ TEST_F(BulkTest, ACallRefusedAsAWholeIsSentInParts) {
     files_.clear();
     delivered_.clear();
     WriteFiles(11);
-    Puppet puppet([&](std::span<const std::string> images) {
-      for (const std::string& image : images) {
-        if (image == "5") return Answer(refusal);
+    Puppet puppet([&](std::span<const v1::Input> inputs) {
+      for (const v1::Input& input : inputs) {
+        if (input.image() == "5") return Answer(refusal);
       }
-      return Echo(images);
+      return Echo(inputs);
     });
     const BulkSummary summary = Run(puppet);
     EXPECT_EQ(summary.failed, 1u);
@@ -225,8 +154,8 @@ TEST_F(BulkTest, ACallRefusedAsAWholeIsSentInParts) {
 TEST_F(BulkTest, AFullQueueIsWaitedOut) {
   WriteFiles(3);
   int calls = 0;
-  Puppet puppet([&](std::span<const std::string> images) {
-    if (++calls > 2) return Echo(images);
+  Puppet puppet([&](std::span<const v1::Input> inputs) {
+    if (++calls > 2) return Echo(inputs);
     absl::Status busy = absl::ResourceExhaustedError("the queue is full");
     busy.SetPayload("lion.v1/grpc-retry-pushback-ms", absl::Cord(calls == 1 ? "700" : "900"));
     return Answer(busy);
@@ -241,8 +170,8 @@ TEST_F(BulkTest, AQueueThatStaysFullFailsItsFilesOnly) {
   options_.max_inputs = 2;
   options_.max_calls = 1;
   options_.retry.busy_attempts = 3;
-  Puppet puppet([&](std::span<const std::string> images) {
-    if (images[0] != "0") return Echo(images);
+  Puppet puppet([&](std::span<const v1::Input> inputs) {
+    if (inputs[0].image() != "0") return Echo(inputs);
     absl::Status busy = absl::ResourceExhaustedError("the queue is full");
     busy.SetPayload("lion.v1/grpc-retry-pushback-ms", absl::Cord("1"));
     return Answer(busy);
@@ -256,8 +185,8 @@ TEST_F(BulkTest, AServerThatStaysAwayEndsTheRun) {
   WriteFiles(1000);
   options_.retry.unavailable_attempts = 3;
   options_.max_calls = 1;
-  Puppet puppet([&](std::span<const std::string> images) {
-    return images[0] == "0" ? Echo(images) : Answer(absl::UnavailableError("gone"));
+  Puppet puppet([&](std::span<const v1::Input> inputs) {
+    return inputs[0].image() == "0" ? Echo(inputs) : Answer(absl::UnavailableError("gone"));
   });
   const BulkSummary summary = Run(puppet);
   EXPECT_EQ(summary.stopped, absl::UnavailableError("gone"));
@@ -272,8 +201,8 @@ TEST_F(BulkTest, AServerThatStaysAwayEndsTheRun) {
 
 TEST_F(BulkTest, AnErrorOfOneCallDoesNotEndTheRun) {
   WriteFiles(48);
-  Puppet puppet([&](std::span<const std::string> images) {
-    return images[0] == "16" ? Answer(absl::InternalError("fault")) : Echo(images);
+  Puppet puppet([&](std::span<const v1::Input> inputs) {
+    return inputs[0].image() == "16" ? Answer(absl::InternalError("fault")) : Echo(inputs);
   });
   const BulkSummary summary = Run(puppet);
   EXPECT_EQ(summary.failed, 16u);
@@ -285,7 +214,7 @@ TEST_F(BulkTest, AnErrorOfOneCallDoesNotEndTheRun) {
 
 TEST_F(BulkTest, AnAnswerOfTheWrongLengthIsAnError) {
   WriteFiles(2);
-  Puppet puppet([](std::span<const std::string> images) { return Echo(images.first(1)); });
+  Puppet puppet([](std::span<const v1::Input> inputs) { return Echo(inputs.first(1)); });
   EXPECT_EQ(Run(puppet).failed, 2u);
   EXPECT_THAT(delivered_, ElementsAre("INTERNAL", "INTERNAL"));
 }
@@ -295,9 +224,10 @@ TEST_F(BulkTest, WhenResultsCannotBeWrittenTheRunEnds) {
   options_.max_calls = 1;
   Puppet puppet(Echo);
   int deliveries = 0;
+  InputSource source({.images = files_});
   const BulkSummary summary = RunBulk(
-      files_, options_, puppet, [](milliseconds) {},
-      [&](size_t, const ImageResult&) {
+      source, options_, puppet, [](milliseconds) {},
+      [&](const BulkInput&, const InputResult&) {
         return ++deliveries == 3 ? absl::ResourceExhaustedError("disk full") : absl::OkStatus();
       });
   EXPECT_EQ(summary.delivery, absl::ResourceExhaustedError("disk full"));

@@ -77,6 +77,37 @@ TEST(ClientTest, SendsRequestsAndReturnsResponsesUnchanged) {
   EXPECT_EQ(response->results(2).classification().scores(0).label(), "image 2");
 }
 
+TEST(ClientTest, FillsMasksAndTokenizes) {
+  FakeHandlers handlers;
+  handlers.fill_mask = [](grpc::ServerContext&, const v1::FillMaskRequest& request, v1::FillMaskResponse& response) {
+    response.set_request_id(request.request_id());
+    for (const v1::Input& input : request.inputs()) {
+      auto* prediction = response.add_results()->mutable_filled()->add_masks()->add_predictions();
+      prediction->set_token(input.text());
+    }
+    return grpc::Status::OK;
+  };
+  handlers.tokenize = [](grpc::ServerContext&, const v1::TokenizeRequest& request, v1::TokenizeResponse& response) {
+    for (const v1::Input& input : request.inputs()) response.add_results()->add_tokens()->set_text(input.text());
+    return grpc::Status::OK;
+  };
+  FakeServer server(&handlers);
+  const auto client = MustCreate({.address = server.address()});
+  v1::FillMaskRequest masked;
+  masked.set_request_id("r");
+  masked.add_inputs()->set_text("a");
+  masked.add_inputs()->set_text("b");
+  const auto filled = client->FillMask(masked);
+  ASSERT_TRUE(filled.ok()) << filled.status();
+  EXPECT_EQ(filled->request_id(), "r");
+  EXPECT_EQ(filled->results(1).filled().masks(0).predictions(0).token(), "b");
+  v1::TokenizeRequest text;
+  text.add_inputs()->set_text("c");
+  const auto tokenized = client->Tokenize(text);
+  ASSERT_TRUE(tokenized.ok()) << tokenized.status();
+  EXPECT_EQ(tokenized->results(0).tokens(0).text(), "c");
+}
+
 TEST(ClientTest, FindsTheServersModels) {
   FakeHandlers handlers;
   handlers.list_models = [](v1::ListModelsResponse& response) {
@@ -171,11 +202,21 @@ TEST(ClientTest, AnAnswerWithAnotherNumberOfResultsIsAnError) {
     response.add_results();
     return grpc::Status::OK;
   };
+  handlers.fill_mask = [](grpc::ServerContext&, const v1::FillMaskRequest&, v1::FillMaskResponse& response) {
+    response.add_results();
+    return grpc::Status::OK;
+  };
+  handlers.tokenize = [](grpc::ServerContext&, const v1::TokenizeRequest&, v1::TokenizeResponse& response) {
+    response.add_results();
+    return grpc::Status::OK;
+  };
   FakeServer server(&handlers);
   const auto client = MustCreate({.address = server.address()});
   EXPECT_EQ(client->Classify(ClassifyRequestOf(2)).status(),
             absl::InternalError("the server sent 1 results for 2 inputs"));
   EXPECT_EQ(client->Embed({}).status(), absl::InternalError("the server sent 1 results for 0 inputs"));
+  EXPECT_EQ(client->FillMask({}).status(), absl::InternalError("the server sent 1 results for 0 inputs"));
+  EXPECT_EQ(client->Tokenize({}).status(), absl::InternalError("the server sent 1 results for 0 inputs"));
 }
 
 TEST(ClientTest, MessagesOverFourMebibytesPassUpToTheLimit) {

@@ -126,7 +126,7 @@ TEST_F(CommandLineTest, AnEmptyListIsAnError) {
 }
 
 TEST_F(CommandLineTest, UsageErrorsSayWhatIsAccepted) {
-  const std::string commands = "classify embed similar models health inspect bench\n";
+  const std::string commands = "classify embed fill-mask tokenize similar models health inspect bench\n";
   EXPECT_THAT(Run("bogus").err, StartsWith("lion: \"bogus\" is no command; there are: " + commands));
   EXPECT_THAT(Run("").err, StartsWith("lion: no command is given; there are: " + commands));
   // CLI11's versions differ in how they write a range.

@@ -20,7 +20,20 @@ TEST(FormatTableTest, AlignsColumnsAndKeepsThem) {
   EXPECT_EQ(FormatTable({{"a", "1", "yy"}}, "lr", widths), "a       1  yy\n");
 }
 
-TEST(PrintableTest, TakesAwayControlCharacters) { EXPECT_EQ(Printable("a\x1b[2Jb\n\x7f\u00e9 c"), "a?[2Jb??\u00e9 c"); }
+TEST(PrintableTest, TakesAwayControlCharacters) {
+  EXPECT_EQ(Printable("a\x1b[2Jb\n\x7f\u00e9 c"), "a?[2Jb??\u00e9 c");
+  EXPECT_EQ(Printable("\xC2\x80\xC2\x9F\xC2\xA0"), "??\xC2\xA0");  // U+0080, U+009F, U+00A0
+  EXPECT_EQ(Printable("\xC2"), "\xC2");
+}
+
+TEST(ShortenTest, LeavesOutTheEnd) {
+  EXPECT_EQ(Shorten("", 3), "");
+  EXPECT_EQ(Shorten("abc", 3), "abc");
+  EXPECT_EQ(Shorten("abcd", 3), "ab\u2026");
+  EXPECT_EQ(Shorten("\u00e9\u00e9\u00e9", 3), "\u00e9\u00e9\u00e9");
+  EXPECT_EQ(Shorten("\u00e9\u00e9\u00e9\u00e9", 3), "\u00e9\u00e9\u2026");
+  EXPECT_EQ(Shorten("abcd", 1), "\u2026");
+}
 
 TEST(FormatCountTest, ShortensLargeNumbers) {
   EXPECT_EQ(FormatCount(0), "0");
@@ -52,9 +65,11 @@ TEST(AppendJsonFloatTest, IsShortAndExact) {
 }
 
 TEST(FormatProgressTest, GivesRateAndRest) {
-  EXPECT_EQ(FormatProgress(0, 100, 0, milliseconds(0)), "0/100  0 %");
-  EXPECT_EQ(FormatProgress(25, 100, 2, milliseconds(500)), "25/100  25 %  50 files/s  2 s left  2 failed");
-  EXPECT_EQ(FormatProgress(1, 3, 0, milliseconds(2000)), "1/3  33 %  0.5 files/s  4 s left");
+  EXPECT_EQ(FormatProgress(0, 100, 0, milliseconds(0), "files"), "0/100  0 %");
+  EXPECT_EQ(FormatProgress(25, 100, 2, milliseconds(500), "files"), "25/100  25 %  50 files/s  2 s left  2 failed");
+  EXPECT_EQ(FormatProgress(1, 3, 0, milliseconds(2000), "texts"), "1/3  33 %  0.5 texts/s  4 s left");
+  EXPECT_EQ(FormatProgress(25, std::nullopt, 2, milliseconds(500), "texts"), "25  50 texts/s  2 failed");
+  EXPECT_EQ(FormatProgress(0, std::nullopt, 0, milliseconds(0), "texts"), "0");
 }
 
 TEST(ExplainErrorTest, AdvisesWhatToDo) {

@@ -24,6 +24,14 @@ class FakeLion final : public v1::LionService::Service {
                         v1::ClassifyResponse* response) override {
     return handlers_->classify ? handlers_->classify(*context, *request, *response) : kNotSet;
   }
+  grpc::Status FillMask(grpc::ServerContext* context, const v1::FillMaskRequest* request,
+                        v1::FillMaskResponse* response) override {
+    return handlers_->fill_mask ? handlers_->fill_mask(*context, *request, *response) : kNotSet;
+  }
+  grpc::Status Tokenize(grpc::ServerContext* context, const v1::TokenizeRequest* request,
+                        v1::TokenizeResponse* response) override {
+    return handlers_->tokenize ? handlers_->tokenize(*context, *request, *response) : kNotSet;
+  }
   grpc::Status EmbedStream(grpc::ServerContext* context, EmbedServerStream* stream) override {
     return handlers_->embed_stream ? handlers_->embed_stream(*context, *stream) : kNotSet;
   }

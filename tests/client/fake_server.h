@@ -18,6 +18,8 @@ using ClassifyServerStream = grpc::ServerReaderWriter<v1::ClassifyResponse, v1::
 struct FakeHandlers {
   std::function<grpc::Status(grpc::ServerContext&, const v1::EmbedRequest&, v1::EmbedResponse&)> embed;
   std::function<grpc::Status(grpc::ServerContext&, const v1::ClassifyRequest&, v1::ClassifyResponse&)> classify;
+  std::function<grpc::Status(grpc::ServerContext&, const v1::FillMaskRequest&, v1::FillMaskResponse&)> fill_mask;
+  std::function<grpc::Status(grpc::ServerContext&, const v1::TokenizeRequest&, v1::TokenizeResponse&)> tokenize;
   // A whole stream: its end is the stream's.
   std::function<grpc::Status(grpc::ServerContext&, EmbedServerStream&)> embed_stream;
   std::function<grpc::Status(grpc::ServerContext&, ClassifyServerStream&)> classify_stream;

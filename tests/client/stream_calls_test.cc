@@ -38,7 +38,7 @@ class StreamCallsTest : public ::testing::Test {
   // Before it opens a stream, `opening` is called.
   std::unique_ptr<Calls> MakeCalls(
       const StreamCallOptions& options, const StreamOptions& stream_options = {},
-      std::function<void()> opening = [] {}) {
+      const std::function<void()>& opening = [] {}) {
     server_ = std::make_unique<FakeServer>(&handlers_);
     auto client = Client::Create({.address = server_->address()});
     EXPECT_TRUE(client.ok()) << client.status();

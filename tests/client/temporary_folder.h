@@ -27,7 +27,7 @@ class TemporaryFolder {
 
   // Creates the folders above it as well; returns the path.
   std::string Write(const std::string& name, const std::string& content) const {
-    const std::string path = Path(name);
+    std::string path = Path(name);
     std::filesystem::create_directories(std::filesystem::path(path).parent_path());
     std::ofstream(path, std::ios::binary) << content;
     return path;

@@ -3,30 +3,19 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <iostream>
 #include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lion/v1/lion.grpc.pb.h"
-#include "tests/end_to_end/server_process.h"
+#include "tests/end_to_end/goldens_fixture.h"
 #include "tests/support/compare.h"
 #include "tests/support/golden.h"
 
 namespace lion {
 namespace {
-
-std::vector<std::string> Cases() {
-  std::vector<std::string> cases;
-  for (const auto& entry : std::filesystem::directory_iterator(testing::SourcePath("tests/golden/vision"))) {
-    cases.push_back(entry.path().filename().string());
-  }
-  return cases;
-}
 
 void SetPixels(const testing::GoldenTensor& image, v1::Input* input) {
   const std::vector<float> values(image.values.begin(), image.values.end());
@@ -41,38 +30,16 @@ std::span<const float> Values(const v1::EmbedResult& result) {
   return {values.data(), static_cast<size_t>(values.size())};
 }
 
-// One server with a model per golden case.
-class GoldensTest : public ::testing::TestWithParam<std::pair<const char*, double>> {
+class GoldensTest : public testing::GoldensFixture {
  protected:
-  void SetUp() override {
-    std::vector<std::string> arguments = {"--host",         "127.0.0.1",      "--grpc-port",        "0",
-                                          "--compute-type", GetParam().first, "--max-input-tokens", "2048"};
-    for (const std::string& name : Cases()) {
-      arguments.push_back("--model");
-      arguments.push_back(absl::StrCat(name, "=", testing::SourcePath("tests/golden/vision/" + name)));
-    }
-    server_ = std::make_unique<testing::ServerProcess>(arguments);
-    const int port = server_->AwaitServing();
-    const std::string refusal = port == 0 ? server_->AwaitLog("cannot compute in bfloat16") : "";
-    if (!refusal.empty()) {
-      std::cout << "SKIPPED, MACHINE LACKS bfloat16: " << refusal << "\n";
-      GTEST_SKIP() << "this processor has no bfloat16 products";
-    }
-    ASSERT_NE(port, 0) << server_->standard_error();
-    stub_ = v1::LionService::NewStub(
-        grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
-  }
-
-  std::unique_ptr<testing::ServerProcess> server_;
-  std::unique_ptr<v1::LionService::Stub> stub_;
+  GoldensTest() : GoldensFixture("tests/golden/vision") {}
 };
 
 TEST_P(GoldensTest, EveryCaseIsReproduced) {
   const double tolerance = GetParam().second;
   for (const std::string& name : Cases()) {
     SCOPED_TRACE(name);
-    std::map<std::string, testing::GoldenTensor> golden =
-        testing::ReadGolden("tests/golden/vision/" + name + "/expected.safetensors");
+    std::map<std::string, testing::GoldenTensor> golden = Golden(name);
     v1::EmbedRequest embed;
     v1::ClassifyRequest classify;
     embed.set_model(name);
@@ -117,7 +84,7 @@ TEST_P(GoldensTest, EveryCaseIsReproduced) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GoldensTest, ::testing::Values(std::pair("float32", 2e-5), std::pair("bfloat16", 2e-2)),
-                         [](const auto& type) { return std::string(type.param.first); });
+                         testing::CaseName);
 
 }  // namespace
 }  // namespace lion

@@ -25,6 +25,8 @@ ServerProcess::ServerProcess(const std::vector<std::string>& arguments,
     dup2(error_pipe[1], STDERR_FILENO);
     dup2(output_pipe[1], STDOUT_FILENO);
     for (const int descriptor : {error_pipe[0], error_pipe[1], output_pipe[0], output_pipe[1]}) close(descriptor);
+    // Tests run side by side.
+    setenv("LION_METRICS_PORT", "0", 1);
     for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
     execv(LION_SERVER_BINARY, argv.data());
     std::perror(LION_SERVER_BINARY);

@@ -383,6 +383,45 @@ def make_exif():
 # --- Requests: protobuf's wire format by hand.
 
 
+def make_tokenizer():
+    for number, text in enumerate([
+        "The naïve ÉLÈVE said: don't!", "你好world豈 각힣 ガ", "👩‍👩‍👧 a\u200bb\u00a0c\u0007d", "[MASK] x[MASK]y [CLS]",
+        "a\u0301\u302e\u0344\U0001d165b \U0001d160 \u0f73", "İ ẞ ΟΔΟΣ ≠ \u037e \u2000", "a" * 101 + " " + "b" * 100,
+        "first" + "\x1e" + "second text",
+    ]):
+        for variant in (number % 5, 5 + number % 5):
+            write("tokenizer", f"text_{number}_{variant}", bytes([variant + 16 * (number % 3), 3 + number]) + text.encode())
+    write("tokenizer", "no_utf8", b"\0\0ab\xed\xa0\x80")
+
+
+def make_tokenizer_files():
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##b"]
+    special = lambda name, kind: {"SpecialToken": {"id": name, "type_id": kind}}  # noqa: E731
+    text = lambda name, kind: {"Sequence": {"id": name, "type_id": kind}}  # noqa: E731
+    single = [special("[CLS]", 0), text("A", 0), special("[SEP]", 0)]
+    tokenizer = {
+        "version": "1.0", "truncation": {"max_length": 8}, "padding": None,
+        "added_tokens": [{"id": 4, "content": "[MASK]", "lstrip": True, "normalized": False, "special": True}],
+        "normalizer": {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None,
+                       "lowercase": True},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {
+            "type": "TemplateProcessing", "single": single, "pair": single + [text("B", 1), special("[SEP]", 1)],
+            "special_tokens": {name: {"id": name, "ids": [words.index(name)], "tokens": [name]} for name in words[2:4]}},
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+                  "max_input_chars_per_word": 100, "vocab": {word: i for i, word in enumerate(words)}},
+    }
+    config = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True, "model_max_length": 1e30,
+              "cls_token": "[CLS]", "mask_token": {"content": "[MASK]", "lstrip": True},
+              "added_tokens_decoder": {"4": {"content": "[MASK]", "special": True}}, "tokenizer_class": "BertTokenizer"}
+    dump = lambda value: json.dumps(value, separators=(",", ":"))  # noqa: E731
+    write("tokenizer_files", "template", parts("{}", dump(tokenizer)))
+    tokenizer["post_processor"] = {"type": "BertProcessing", "cls": ["[CLS]", 2], "sep": ["[SEP]", 3]}
+    write("tokenizer_files", "bert_processing", parts(dump(config), dump(tokenizer)))
+    write("tokenizer_files", "vocabulary", parts(dump(config), "", "\r\n".join(words)))
+
+
 def varint(value):
     out = b""
     while value > 0x7F:
@@ -443,6 +482,31 @@ def make_requests():
     write("rpc", "get", text(1, "puppet") + b"\3")
     write("rpc", "get_unknown", text(1, "nobody") + b"\3")
     write("rpc", "get_not_utf8", text(1, b"\xff\xfe") + b"\3")
+    make_texts(embed, classify)
+
+
+# To the model of texts: 2 in the last byte of a request, 8 of a call's.
+def make_texts(embed, classify):
+    def ids(*values, types=()):
+        packed = text(1, b"".join(varint(value) for value in values))
+        return text(2, text(5, packed + (text(2, b"".join(varint(value) for value in types)) if types else b"")))
+
+    inputs = {
+        "text": text(2, text(3, "Lions a.b \u00e9 [MASK]")) + text(2, text(3, " \u200b")),
+        "pair": text(2, text(4, text(1, "lion") + text(2, "ab"))) + text(2, text(4, text(2, "b"))) + text(3, number(3, 1)),
+        "ids": ids(2, 5, 3) + ids(2, 199, types=(0, 1)) + ids(2, 89, 3),
+        "bad_ids": ids() + ids(200) + ids(2**63) + ids(2**64 - 1) + ids(2, 3, types=(1,)) + text(3, number(3, 1)),
+        "long": text(2, text(3, "." * 1500)) + ids(*[5] * 1100) + text(3, number(1, 2) + number(3, 1)),
+        "mask_ids": ids(2, 4, 4, 3), "truncated_start": text(2, text(3, "a " * 400)) + text(3, number(1, 3)),
+    }
+    for name, data in inputs.items():
+        write("request", "embed_" + name, data + embed + b"\2")
+        write("request", "classify_" + name, data + classify + b"\3")
+        write("rpc", "embed_" + name, data + embed + b"\x08")
+        write("rpc", "fill_mask_" + name, data + number(4, 3) + text(5, "id-3") + b"\x0c")
+        write("rpc", "tokenize_" + name, data + b"\x0d")
+    write("rpc", "tokenize_bare", inputs["pair"] + number(3, 1) + number(4, 1) + b"\x0d")
+    write("rpc", "embed_stream_of_texts", b"\x1e\x1e".join(inputs[name] for name in sorted(inputs)) + b"\x0e")
     write("rpc", "fill_mask", text(2, text(3, "a [MASK]")) + b"\4")
     write("rpc", "tokenize", text(2, text(3, "a b")) + b"\5")
 
@@ -453,6 +517,8 @@ if __name__ == "__main__":
     make_zip()
     make_pickles()
     make_settings()
+    make_tokenizer()
+    make_tokenizer_files()
     make_images()
     make_exif()
     make_requests()

@@ -1,4 +1,4 @@
-// One model over a puppet engine, with limits small enough for thousands of calls a second.
+// Models of images and of texts over a puppet engine, with limits small enough for thousands of calls a second.
 #pragma once
 
 #include <memory>
@@ -12,9 +12,10 @@ struct PuppetResources {
   SteadyClock clock;
   FairBudget decode_bytes{int64_t{64} << 20};
   FairBudget device_turn{1};
-  DecodePool decode_pool{{.threads = 1}, &clock, &decode_bytes};
+  PreparePool decode_pool{{.threads = 1}, &clock, &decode_bytes};
+  PreparePool tokenize_pool{{.threads = 1, .kind = kTextKind}, &clock, nullptr};
 };
 
-std::unique_ptr<ModelService> MakePuppetService(PuppetResources* resources);
+std::unique_ptr<ModelService> MakePuppetService(PuppetResources* resources, Modality modality);
 
 }  // namespace lion::fuzz

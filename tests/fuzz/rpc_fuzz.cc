@@ -25,9 +25,9 @@ struct Server {
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<Stub> stub;
 
-  Server() {
+  explicit Server(Modality modality) {
     std::vector<std::unique_ptr<ModelService>> models;
-    models.push_back(fuzz::MakePuppetService(&resources));
+    models.push_back(fuzz::MakePuppetService(&resources, modality));
     registry.Serve(std::move(models));
     grpc::ServerBuilder builder;
     builder.RegisterService(&service);
@@ -54,7 +54,7 @@ void CheckCode(int code, const std::string& message) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
     case grpc::StatusCode::RESOURCE_EXHAUSTED:
     case grpc::StatusCode::INTERNAL:
-    case grpc::StatusCode::UNIMPLEMENTED:
+    case grpc::StatusCode::FAILED_PRECONDITION:
       fuzz::Check(!message.empty(), "an error says what is wrong");
       return;
     default:
@@ -171,37 +171,39 @@ std::vector<std::string_view> Split(std::string_view bytes) {
 }  // namespace
 }  // namespace lion
 
-// The last byte says which call it is.
+// The last byte says which call it is, and to which server.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace lion;
-  static auto* const kServer = new Server;
+  static auto* const kImages = new Server(Modality::kVision);
+  static auto* const kTexts = new Server(Modality::kText);
   if (size == 0) return 0;
   const uint8_t call = data[--size];
+  Server& server = (call & 8) == 0 ? *kImages : *kTexts;
   const std::string_view message = fuzz::AsText(data, size);
   switch (call % 8) {
     case 0:
-      Call<v1::EmbedResponse>(*kServer, "Embed", message);
+      Call<v1::EmbedResponse>(server, "Embed", message);
       break;
     case 1:
-      Call<v1::ClassifyResponse>(*kServer, "Classify", message);
+      Call<v1::ClassifyResponse>(server, "Classify", message);
       break;
     case 2:
-      Call<v1::ListModelsResponse>(*kServer, "ListModels", message);
+      Call<v1::ListModelsResponse>(server, "ListModels", message);
       break;
     case 3:
-      Call<v1::Model>(*kServer, "GetModel", message);
+      Call<v1::Model>(server, "GetModel", message);
       break;
     case 4:
-      Call<v1::FillMaskResponse>(*kServer, "FillMask", message);
+      Call<v1::FillMaskResponse>(server, "FillMask", message);
       break;
     case 5:
-      Call<v1::TokenizeResponse>(*kServer, "Tokenize", message);
+      Call<v1::TokenizeResponse>(server, "Tokenize", message);
       break;
     case 6:
-      Stream<v1::EmbedResponse>(*kServer, "EmbedStream", Split(message)).AwaitAllAnswered();
+      Stream<v1::EmbedResponse>(server, "EmbedStream", Split(message)).AwaitAllAnswered();
       break;
     case 7:
-      Stream<v1::ClassifyResponse>(*kServer, "ClassifyStream", Split(message)).AwaitAllAnswered();
+      Stream<v1::ClassifyResponse>(server, "ClassifyStream", Split(message)).AwaitAllAnswered();
       break;
   }
   return 0;

@@ -25,8 +25,8 @@ Layer MakeLayer(std::mt19937& random, int64_t inputs, int64_t outputs) {
           testing::Normal(random, outputs), inputs, outputs};
 }
 
-std::unique_ptr<PackedLinear> Pack(const Operations& kernels, const Layer& layer, DataType type) {
-  auto packed = kernels.pack_linear({layer.weight.data(), layer.bias.data(), layer.inputs, layer.outputs, type});
+std::unique_ptr<PackedLinear> Pack(const Operations& kernels, const Layer& layer, DataType type, int64_t tail = 0) {
+  auto packed = kernels.pack_linear({layer.weight.data(), layer.bias.data(), layer.inputs, layer.outputs, type, tail});
   EXPECT_TRUE(packed.ok()) << packed.status();
   return packed.ok() ? *std::move(packed) : nullptr;
 }
@@ -58,15 +58,18 @@ TEST(LinearKernel, EveryPartEqualsTheReference) {
       const std::vector<float> residual = testing::Normal(random, rows * shape.outputs);
       for (const DataType compute : {DataType::kFloat32, DataType::kBFloat16}) {
         if (compute == DataType::kBFloat16 && !HasBFloat16(cpu)) continue;
-        for (int variant = 0; variant < 6; ++variant) {
-          if (shape.tail > 0 && variant >= 3) continue;
+        for (int variant = 0; variant < 9; ++variant) {
+          const bool bare = variant <= 1 || variant == 8, in_place = variant == 6 || variant == 7;
+          if (shape.tail > 0 && !bare) continue;
           std::vector<float> tails[2];
           const auto run = [&](const Operations& kernels, std::vector<float>& tail_values) {
             const auto context = testing::MakeContext(kernels, 2);
-            const auto linear = Pack(kernels, layer, compute);
-            const bool with_norm = variant % 3 == 1;
-            Buffer in = Buffer::Of(with_norm ? DataType::kFloat32 : compute, input);
-            Buffer out(variant == 2 ? DataType::kBFloat16 : DataType::kFloat32, rows * (shape.outputs - shape.tail));
+            const auto linear = Pack(kernels, layer, compute, shape.tail);
+            const bool with_norm = variant == 1 || variant == 4;
+            Buffer in = Buffer::Of(variant == 1 ? DataType::kFloat32 : compute, input);
+            const bool to_bfloat16 = variant == 2 || variant == 8;
+            Buffer out(to_bfloat16 ? DataType::kBFloat16 : DataType::kFloat32, rows * (shape.outputs - shape.tail));
+            if (in_place) out = Buffer::Of(DataType::kFloat32, residual);
             Buffer tail(DataType::kFloat32, rows * shape.tail);
             LinearArgs args{.input = in.data(),
                             .input_type = in.type(),
@@ -77,9 +80,10 @@ TEST(LinearKernel, EveryPartEqualsTheReference) {
                             .tail = tail.floats(),
                             .tail_columns = shape.tail};
             if (with_norm) args.pre_norm = pre.parameters();
-            if (variant >= 2) args.activation = Activation::kGeluErf;
-            if (variant >= 3) args.residual = residual.data();
-            if (variant == 5) args.post_norm = post.parameters();
+            if (!bare && !in_place) args.activation = Activation::kGeluErf;
+            if (variant >= 3 && variant <= 5) args.residual = residual.data();
+            if (in_place) args.residual = out.floats();
+            if (variant == 5 || variant == 7) args.post_norm = post.parameters();
             EXPECT_TRUE(kernels.linear(*context, args).ok());
             EXPECT_TRUE(out.guards_intact() && tail.guards_intact());
             tail_values = tail.values();
@@ -87,7 +91,7 @@ TEST(LinearKernel, EveryPartEqualsTheReference) {
           };
           const std::vector<float> want = run(ReferenceOperations(), tails[0]), got = run(cpu, tails[1]);
           // A norm of one column is 0 / 0 in effect: only its shift is left.
-          const double bound = variant == 2 ? 4e-3 : compute == DataType::kFloat32 ? 2e-6 : 4e-3;
+          const double bound = variant == 2 || variant == 8 ? 4e-3 : compute == DataType::kFloat32 ? 2e-6 : 4e-3;
           EXPECT_TRUE(Near(got, want, bound)) << shape.inputs << "x" << shape.outputs << " rows " << rows << " variant "
                                               << variant << " compute " << static_cast<int>(compute);
           EXPECT_TRUE(Near(tails[1], tails[0], bound));

@@ -18,10 +18,12 @@ namespace lion::testing {
 // it: the test then skips itself.
 const Operations* CpuKernels();
 
+// NOLINTBEGIN(bugprone-macro-parentheses): it declares `name`.
 #define LION_CPU_KERNELS_OR_SKIP(name)                            \
   const Operations* const name##_or_null = testing::CpuKernels(); \
   if (name##_or_null == nullptr) GTEST_SKIP();                    \
   const Operations& name = *name##_or_null
+// NOLINTEND(bugprone-macro-parentheses)
 
 // Relative L2 bounds against float64, and why. float32: the mixer's sums of some hundred products, each rounded to
 // 6e-8, stay under 1e-6; 1e-5 is the design's bound. bfloat16: inputs and outputs rounded to 2^-9 each.

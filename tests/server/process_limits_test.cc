@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "server/clock.h"
-#include "server/decode_pool.h"
+#include "server/prepare_pool.h"
 #include "server/thread_pool.h"
 
 namespace lion {
@@ -58,7 +58,7 @@ TEST(ProcessLimitsTest, PoolsThrowWhenAThreadCannotBeStarted) {
   FairBudget bytes(1);
   const NoThreads none;
   EXPECT_THROW(ThreadPool("lion-test", 2), std::system_error);
-  EXPECT_THROW(DecodePool({.threads = 2}, &clock, &bytes), std::system_error);
+  EXPECT_THROW(PreparePool({.threads = 2}, &clock, &bytes), std::system_error);
 }
 
 }  // namespace

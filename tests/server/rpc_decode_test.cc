@@ -29,6 +29,25 @@ class RpcDecodeTest : public RpcTest {
     for (const std::string& file : files) request.add_inputs()->set_image(file);
     return request;
   }
+
+  // Keeps both decoding threads until Release().
+  void HoldDecoding() {
+    const auto wait = [this](const absl::Status&) {
+      ++held_;
+      while (!released_) std::this_thread::yield();
+      --held_;
+    };
+    for (int i = 0; i < 2; ++i) ASSERT_TRUE(decode_pool_.Submit({{.work = 1, .run = wait}}, 0).ok());
+    while (held_ < 2) std::this_thread::yield();
+  }
+  // The threads read this object: it must not go before they have gone on.
+  void Release() {
+    released_ = true;
+    while (held_ > 0) std::this_thread::yield();
+  }
+
+  std::atomic<int> held_ = 0;
+  std::atomic<bool> released_ = false;
   const std::string photo_ = testing::ReadFile(testing::SourcePath("tests/golden/images/landscape.jpg"));
 };
 
@@ -38,22 +57,15 @@ TEST_F(RpcDecodeTest, MorePixelsThanEverWaitAreAnArgumentErrorThatNamesTheFlag) 
   EXPECT_EQ(answer.status.error_code(), grpc::INVALID_ARGUMENT);
   EXPECT_THAT(answer.status.error_message(), AllOf(HasSubstr("--max-queue-pixels"), HasSubstr("split the call")));
   EXPECT_EQ(registry_.models()[0]->waiting_tokens(), 0);
-  EXPECT_EQ(decode_pool_.waiting_pixels(), 0);
+  EXPECT_EQ(decode_pool_.waiting_work(), 0);
   EXPECT_EQ(engine->inputs(), 0);
 }
 
 TEST_F(RpcDecodeTest, WhileTooManyPixelsWaitCallsAreRefusedWithPushback) {
   ServeOne();
   // Both decoding threads, and the whole queue.
-  std::atomic<int> running = 0;
-  std::atomic<bool> released = false;
-  const auto wait = [&](const absl::Status&) {
-    ++running;
-    while (!released) std::this_thread::yield();
-  };
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(decode_pool_.Submit({{.pixels = 1, .run = wait}}, 0).ok());
-  while (running < 2) std::this_thread::yield();
-  ASSERT_TRUE(decode_pool_.Submit({{.pixels = int64_t{1} << 40, .run = [](const absl::Status&) {}}}, 0).ok());
+  HoldDecoding();
+  ASSERT_TRUE(decode_pool_.Submit({{.work = int64_t{1} << 40, .run = [](const absl::Status&) {}}}, 0).ok());
 
   // Of a refused call nothing stays behind, be its inputs encoded or not.
   v1::EmbedRequest mixed = EmbedOf({1});
@@ -65,7 +77,7 @@ TEST_F(RpcDecodeTest, WhileTooManyPixelsWaitCallsAreRefusedWithPushback) {
   EXPECT_EQ(registry_.models()[0]->waiting_tokens(), 0);
   EXPECT_TRUE(Embed(EmbedOf({1})).status.ok()) << "ready pixels need no decoding";
 
-  released = true;
+  Release();
   grpc::Status status;
   do {
     status = Embed(mixed).status;
@@ -75,14 +87,7 @@ TEST_F(RpcDecodeTest, WhileTooManyPixelsWaitCallsAreRefusedWithPushback) {
 
 TEST_F(RpcDecodeTest, ACancelledCallsImagesAreNotDecoded) {
   PuppetEngine* engine = ServeOne();
-  std::atomic<int> running = 0;
-  std::atomic<bool> released = false;
-  const auto wait = [&](const absl::Status&) {
-    ++running;
-    while (!released) std::this_thread::yield();
-  };
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(decode_pool_.Submit({{.pixels = 1, .run = wait}}, 0).ok());
-  while (running < 2) std::this_thread::yield();
+  HoldDecoding();
   InFlight calls(stub_.get());
   calls.Start(Images({photo_, photo_, photo_}));
   while (registry_.models()[0]->waiting_tokens() < 15) std::this_thread::yield();
@@ -92,7 +97,7 @@ TEST_F(RpcDecodeTest, ACancelledCallsImagesAreNotDecoded) {
   // The server hears of it a little later.
   grpc::Status probe = Embed(Images({photo_}), /*timeout_ms=*/300).status;
   EXPECT_EQ(probe.error_code(), grpc::DEADLINE_EXCEEDED) << "it waits behind them";
-  released = true;
+  Release();
   while (registry_.models()[0]->waiting_tokens() > 0) std::this_thread::yield();
   EXPECT_EQ(registry_.models()[0]->dropped_inputs(), 4);
   EXPECT_EQ(engine->inputs(), 0);

@@ -245,14 +245,12 @@ TEST_F(RpcErrorsTest, AHundredThousandInputsAreRefusedByTheirNumber) {
   EXPECT_EQ(engine->batches(), 0);
 }
 
-TEST_F(RpcErrorsTest, WhatIsNotOfferedSaysSo) {
+TEST_F(RpcErrorsTest, AVisionModelHasNoMasksAndNoTokenizer) {
   ServeOne();
-  grpc::ClientContext fill_context;
-  v1::FillMaskResponse filled;
-  ExpectError(stub_->FillMask(&fill_context, {}, &filled), grpc::UNIMPLEMENTED, HasSubstr("FillMask"));
-  grpc::ClientContext tokenize_context;
-  v1::TokenizeResponse tokenized;
-  ExpectError(stub_->Tokenize(&tokenize_context, {}, &tokenized), grpc::UNIMPLEMENTED, HasSubstr("Tokenize"));
+  ExpectError(FillMask(TextsOf<v1::FillMaskRequest>({"a [MASK]"})).status, grpc::FAILED_PRECONDITION,
+              HasSubstr("no masked-token head"));
+  ExpectError(Tokenize(TextsOf<v1::TokenizeRequest>({"a"})).status, grpc::FAILED_PRECONDITION,
+              HasSubstr("no tokenizer: it takes images"));
 }
 
 }  // namespace

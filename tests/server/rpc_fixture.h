@@ -17,6 +17,7 @@
 #include "server/model_registry.h"
 #include "server/rpc/rpc_server.h"
 #include "tests/server/puppet_engine.h"
+#include "tests/support/golden.h"
 
 namespace lion {
 
@@ -51,10 +52,20 @@ class RpcTest : public ::testing::Test {
                          std::unique_ptr<PuppetEngine> engine = std::make_unique<PuppetEngine>()) {
     PuppetEngine* puppet = engine.get();
     engines_.push_back(puppet);
-    const SharedResources shared = {&clock_, &decode_pool_, decode_limit_, &device_turn_};
+    const SharedResources shared = {.clock = &clock_,
+                                    .decode_pool = &decode_pool_,
+                                    .decode_bytes = decode_limit_,
+                                    .tokenize_pool = &tokenize_pool_,
+                                    .device_turn = &device_turn_};
+    std::unique_ptr<Tokenizer> tokenizer;
+    if (engine->config().modality == Modality::kText && with_tokenizer_) {
+      absl::StatusOr<std::unique_ptr<Tokenizer>> loaded = Tokenizer::Load(tokenizer_folder_);
+      EXPECT_TRUE(loaded.ok()) << loaded.status();
+      tokenizer = *std::move(loaded);
+    }
     absl::StatusOr<std::unique_ptr<ModelService>> model =
-        ModelService::Create({.name = name, .parameters = 42, .weights = "puppet.pth"}, std::move(engine), options,
-                             shared, [this, name](const absl::Status&) {
+        ModelService::Create({.name = name, .parameters = 42, .weights = "puppet.pth"}, std::move(engine),
+                             std::move(tokenizer), options, shared, [this, name](const absl::Status&) {
                                server_->SetFailed({"", name});
                              });
     EXPECT_TRUE(model.ok()) << model.status();
@@ -77,6 +88,12 @@ class RpcTest : public ::testing::Test {
     return puppet;
   }
 
+  // The same with a model of texts.
+  PuppetEngine* ServeTexts(const ModelServiceOptions& options = {},
+                           std::unique_ptr<PuppetEngine> engine = PuppetEngine::OfText()) {
+    return ServeOne(options, std::move(engine));
+  }
+
   // Once they are served.
   std::vector<ModelService*> models() { return registry_.models(); }
 
@@ -93,6 +110,19 @@ class RpcTest : public ::testing::Test {
     for (const float value : values) SetPixels(value, side, request.add_inputs());
     return request;
   }
+  template <class Request = v1::EmbedRequest>
+  static Request TextsOf(const std::vector<std::string>& texts) {
+    Request request;
+    for (const std::string& text : texts) request.add_inputs()->set_text(text);
+    return request;
+  }
+  template <class Request = v1::EmbedRequest>
+  static Request TokensOf(const std::vector<int64_t>& ids) {
+    Request request;
+    v1::TokenIds* tokens = request.add_inputs()->mutable_tokens();
+    tokens->mutable_ids()->Add(ids.begin(), ids.end());
+    return request;
+  }
   static v1::ClassifyRequest ClassifyOf(const std::vector<float>& values) {
     v1::ClassifyRequest request;
     for (const float value : values) SetPixels(value, 16, request.add_inputs());
@@ -103,6 +133,8 @@ class RpcTest : public ::testing::Test {
     grpc::Status status;
     v1::EmbedResponse embed;
     v1::ClassifyResponse classify;
+    v1::FillMaskResponse fill;
+    v1::TokenizeResponse tokenize;
     std::map<std::string, std::string> trailers;
   };
   Answer Embed(const v1::EmbedRequest& request, int64_t timeout_ms = 60'000) {
@@ -113,6 +145,17 @@ class RpcTest : public ::testing::Test {
   Answer Classify(const v1::ClassifyRequest& request, int64_t timeout_ms = 60'000) {
     return Call(timeout_ms, [&](grpc::ClientContext* context, Answer* answer) {
       return stub_->Classify(context, request, &answer->classify);
+    });
+  }
+
+  Answer FillMask(const v1::FillMaskRequest& request) {
+    return Call(60'000, [&](grpc::ClientContext* context, Answer* answer) {
+      return stub_->FillMask(context, request, &answer->fill);
+    });
+  }
+  Answer Tokenize(const v1::TokenizeRequest& request) {
+    return Call(60'000, [&](grpc::ClientContext* context, Answer* answer) {
+      return stub_->Tokenize(context, request, &answer->tokenize);
     });
   }
 
@@ -169,7 +212,11 @@ class RpcTest : public ::testing::Test {
   FairBudget decode_bytes_{int64_t{1} << 30};
   FairBudget* decode_limit_ = &decode_bytes_;  // what the next models refuse images by
   FairBudget device_turn_{1};
-  DecodePool decode_pool_{{.threads = 2}, &clock_, &decode_bytes_};
+  PreparePool decode_pool_{{.threads = 2}, &clock_, &decode_bytes_};
+  PreparePool tokenize_pool_{{.threads = 2, .max_queue_work = int64_t{64} << 20, .kind = kTextKind}, &clock_, nullptr};
+  bool with_tokenizer_ = true;  // the next models of texts
+  // 200 tokens: special ones, letters, digits, common words and endings.
+  const std::string tokenizer_folder_ = testing::SourcePath("tests/golden/text/lion_s_mlm");
   std::vector<std::string> names_;
   std::vector<PuppetEngine*> engines_;
   std::vector<std::unique_ptr<ModelService>> models_;

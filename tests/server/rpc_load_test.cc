@@ -181,7 +181,7 @@ TEST_F(RpcLoadTest, WarmUpWarnsOfAModelThatFailsABlankImage) {
                       0, [](const std::string&) {}, warning)
                   .ok());
   EXPECT_THAT(warnings,
-              ::testing::ElementsAre(HasSubstr("model puppet answers a blank image with: the output is not")));
+              ::testing::ElementsAre(HasSubstr("model puppet answers a blank input with: the output is not")));
 }
 
 TEST_F(RpcLoadTest, DrainingFinishesWhatWasAcceptedAndRefusesTheRest) {

@@ -80,6 +80,12 @@ TEST_F(RpcOutOfMemoryTest, ADecodeWithoutMemoryFailsItsCallAlone) {
   ExpectRefusedThenAnswered(request, 20'000, "memory");
 }
 
+TEST_F(RpcOutOfMemoryTest, ATextWithoutMemoryForItsTokensFailsItsCallAlone) {
+  ServeTexts();
+  // The text itself takes 100 kB, the ids of its tokens 400 kB.
+  ExpectRefusedThenAnswered(TextsOf({std::string(100'000, '.')}), 150'000, "no memory to prepare the input");
+}
+
 TEST_F(RpcOutOfMemoryTest, InputsBeyondTheirNumberAreNotEvenParsed) {
   ServeOne();
   // 400 kB on the wire; the list of their addresses alone takes 1.6 MB.

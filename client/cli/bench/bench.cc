@@ -19,7 +19,6 @@
 #include "client/cli/bench/workload.h"
 #include "client/cli/connection.h"
 #include "client/cli/console.h"
-#include "client/cli/output_file.h"
 #include "client/cli/text.h"
 
 namespace lion::bench {
@@ -97,13 +96,6 @@ RunRecord Run(const BenchFlags& flags, const std::vector<SizeShare>& mix, Sender
   return RunOpenLoop(*arrivals, limits, parts);
 }
 
-absl::Status WriteJson(const std::string& path, const std::string& json) {
-  auto file = OutputFile::Open(path);
-  if (!file.ok()) return file.status();
-  const absl::Status status = (*file)->Write(json + "\n");
-  return status.ok() ? (*file)->Commit() : status;
-}
-
 }  // namespace
 
 const std::map<std::string, CallKind>& CallKinds() {
@@ -142,7 +134,7 @@ int RunBench(const BenchFlags& flags) {
   if (flags.json != "-") exit_status = Print(ReportText(flags, *model, summary), exit_status);
   if (!flags.json.empty()) {
     const std::string path = flags.json == "-" ? "" : flags.json;
-    const absl::Status written = WriteJson(path, ReportJson(flags, *model, summary));
+    const absl::Status written = WriteReport(path, ReportJson(flags, *model, summary));
     if (!written.ok()) exit_status = Fail(std::string(written.message()));
   }
   if (summary.succeeded == 0 && !summary.failures.empty()) {

@@ -3,6 +3,7 @@
 
 #include "client/cli/bench/report.h"
 #include "client/cli/names.h"
+#include "client/cli/output_file.h"
 
 namespace lion::bench {
 namespace {
@@ -123,6 +124,13 @@ std::string ReportJson(const BenchFlags& flags, const v1::Model& model, const Su
   }
   json["warnings"] = summary.warnings;
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+absl::Status WriteReport(const std::string& path, const std::string& json) {
+  auto file = OutputFile::Open(path);
+  if (!file.ok()) return file.status();
+  const absl::Status status = (*file)->Write(json + "\n");
+  return status.ok() ? (*file)->Commit() : status;
 }
 
 }  // namespace lion::bench

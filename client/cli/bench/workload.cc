@@ -24,8 +24,9 @@ absl::Status AddInput(const BenchFlags& flags, Pixels image, v1::Input& input) {
     return absl::OkStatus();
   }
   absl::StatusOr<std::string> file = flags.format == ImageFormat::kPng ? EncodePng(image) : EncodeJpeg(image);
-  if (file.ok()) input.set_image(*std::move(file));
-  return file.status();
+  if (!file.ok()) return file.status();
+  input.set_image(*std::move(file));
+  return absl::OkStatus();
 }
 
 template <typename Request>

@@ -38,7 +38,7 @@ struct CallOptions {
 };
 
 // A request in its wire form: made once, sent any number of times without being serialised or copied again. Immutable;
-// copies share the bytes. Request: v1::EmbedRequest or v1::ClassifyRequest.
+// copies share the bytes. Request: that of any call below with an asynchronous form.
 template <typename Request>
 class Prepared {
  public:
@@ -72,6 +72,8 @@ class Client {
   // OK guarantees one result per input, in order.
   absl::StatusOr<v1::EmbedResponse> Embed(const v1::EmbedRequest& request, const CallOptions& options = {});
   absl::StatusOr<v1::ClassifyResponse> Classify(const v1::ClassifyRequest& request, const CallOptions& options = {});
+  absl::StatusOr<v1::FillMaskResponse> FillMask(const v1::FillMaskRequest& request, const CallOptions& options = {});
+  absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request, const CallOptions& options = {});
 
   // For many requests: see lion/stream.h. INVALID_ARGUMENT: an option out of range. Does not connect: an unreachable
   // server is UNAVAILABLE at the first request. Destroy the stream before the client.
@@ -86,6 +88,10 @@ class Client {
                   std::function<void(absl::StatusOr<v1::EmbedResponse>)> done);
   void ClassifyAsync(const Prepared<v1::ClassifyRequest>& request, const CallOptions& options,
                      std::function<void(absl::StatusOr<v1::ClassifyResponse>)> done);
+  void FillMaskAsync(const Prepared<v1::FillMaskRequest>& request, const CallOptions& options,
+                     std::function<void(absl::StatusOr<v1::FillMaskResponse>)> done);
+  void TokenizeAsync(const Prepared<v1::TokenizeRequest>& request, const CallOptions& options,
+                     std::function<void(absl::StatusOr<v1::TokenizeResponse>)> done);
   // The asynchronous calls that are running now are soon done: CANCELLED, where the answer was not there first.
   void CancelAsyncCalls();
 

@@ -1,0 +1,78 @@
+// What the server counts and measures, as Prometheus series.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace lion {
+
+enum class RpcMethod : uint8_t {
+  kListModels,
+  kGetModel,
+  kEmbed,
+  kClassify,
+  kFillMask,
+  kTokenize,
+  kEmbedStream,
+  kClassifyStream,
+};
+inline constexpr int kRpcMethods = 8;
+std::string_view RpcMethodName(RpcMethod method);  // "Embed"
+
+// Why work was refused or dropped without being computed.
+enum class RejectReason : uint8_t {
+  kOverloaded,   // no room in a queue or in memory
+  kUnavailable,  // starting, draining, device lost
+  kDeadline,     // expired before it began
+  kCancelled,    // given up by its caller before it began
+};
+inline constexpr int kRejectReasons = 4;
+std::string_view RejectReasonName(RejectReason reason);  // "overloaded"
+// Of an error; no value where it is the input that is at fault.
+std::optional<RejectReason> RejectReasonOf(absl::StatusCode code);
+
+// The series of one model; all exist from the start, at 0. Any thread may call any method, at the cost of an atomic
+// addition or, for durations and sizes, of a short lock of that series. This class itself counts nothing.
+class ModelMetrics {
+ public:
+  virtual ~ModelMetrics() = default;
+  static ModelMetrics& None();  // for those who do not count
+
+  // A call, or one request of a stream, has its answer. total_ns: from arrival.
+  virtual void CountRequest(RpcMethod /*method*/, absl::StatusCode /*code*/, int64_t /*total_ns*/) {}
+  // The stages of one input that was computed.
+  virtual void ObserveInput(int64_t /*preprocess_ns*/, int64_t /*queue_ns*/) {}
+  virtual void ObserveBatch(int64_t /*inputs*/, int64_t /*tokens*/, int64_t /*compute_ns*/) {}
+  virtual void CountRejected(RejectReason /*reason*/, int64_t /*inputs*/) {}
+  virtual void CountNonFinite() {}                   // an input whose result was not finite
+  virtual void AddInFlight(int64_t /*requests*/) {}  // may be negative, here and below
+  virtual void AddQueued(int64_t /*inputs*/) {}
+  virtual void SetReady(bool /*ready*/) {}
+};
+
+// All series of a process. Labels are bounded: a model's name is one of those that were loaded, or "unknown".
+class Metrics {
+ public:
+  // `version`, `backend`: of lion_build_info.
+  Metrics(const std::string& version, const std::string& backend);
+  ~Metrics();
+
+  // Made at the first call for that name and version; lives as long as this.
+  ModelMetrics& ForModel(const std::string& name, const std::string& version);
+  // For requests that name no model there is.
+  ModelMetrics& unknown() { return *unknown_; }
+
+  std::string Text() const;  // as Prometheus reads it
+
+ private:
+  class Impl;
+  const std::unique_ptr<Impl> impl_;
+  ModelMetrics* unknown_ = nullptr;
+};
+
+}  // namespace lion
