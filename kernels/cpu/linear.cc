@@ -15,14 +15,14 @@ HWY_BEFORE_NAMESPACE();
 namespace lion::cpu::HWY_NAMESPACE {
 namespace {
 
-// The operand of rows [first, first + rows), which has kRowTile of them: where they lie, if they can stay, or the
+// The operand of rows [first, first + rows), of which there are Height(rows): where they lie, if they can stay, or the
 // tile's.
 template <typename T, typename In>
 const T* LinearOperand(const LinearArgs& args, TileScratch<T>& tile, int64_t first, int64_t rows) {
   const int64_t inputs = args.linear->inputs();
   const In* in = static_cast<const In*>(args.input) + first * inputs;
   if constexpr (std::is_same_v<In, T>) {
-    if (args.pre_norm.gamma == nullptr && rows == kRowTile) return in;
+    if (args.pre_norm.gamma == nullptr && rows == tile.Height(rows)) return in;
   }
   for (int64_t r = 0; r < rows; ++r) {
     if (args.pre_norm.gamma != nullptr) {
@@ -59,7 +59,8 @@ absl::Status LinearTile(const LinearArgs& args, const Matmul& matmul, TileScratc
   if constexpr (std::is_same_v<Out, float> || std::is_same_v<Out, T>) {
     if (args.residual == nullptr && bare) return tile.Store(matmul, operand, rows, out);
   }
-  if (absl::Status status = matmul.Run(Epilogue::kBias, operand, tile.output, tile.scratch); !status.ok())
+  if (absl::Status status = matmul.Run(Epilogue::kBias, tile.Height(rows), operand, tile.output, tile.scratch);
+      !status.ok())
     return status;
   for (int64_t r = 0; r < rows; ++r) {
     float* y = tile.output + r * body;
@@ -79,7 +80,7 @@ absl::Status LinearTile(const LinearArgs& args, const Matmul& matmul, TileScratc
 template <typename T, typename In, typename Out>
 absl::Status LinearOf(CpuContext& context, const LinearArgs& args) {
   const Matmul& matmul = static_cast<const Matmul&>(*args.linear);
-  return ForEachRowTile(context, args.rows, [&](int64_t first, int64_t rows, int thread) {
+  return ForEachRowTile(context, args.rows, matmul.row_step(), [&](int64_t first, int64_t rows, int thread) {
     TileScratch<T> tile(context, thread, matmul);
     return LinearTile<T, In, Out>(args, matmul, tile, first, rows);
   });
@@ -107,7 +108,8 @@ template <typename T>
 absl::Status MlpOf(CpuContext& context, const MlpArgs& args) {
   const Matmul &fc1 = static_cast<const Matmul&>(*args.fc1), &fc2 = static_cast<const Matmul&>(*args.fc2);
   const int64_t width = fc1.inputs(), hidden = fc1.outputs();
-  return ForEachRowTile(context, args.rows, [&](int64_t first, int64_t rows, int thread) {
+  const int64_t step = std::max(fc1.row_step(), fc2.row_step());
+  return ForEachRowTile(context, args.rows, step, [&](int64_t first, int64_t rows, int thread) {
     TileScratch<T> tile(context, thread, fc1, &fc2);
     for (int64_t r = 0; r < rows; ++r) {
       const float* x = args.x + (first + r) * width;
@@ -139,7 +141,7 @@ absl::Status Mlp(KernelContext& context, const MlpArgs& args) {
 }
 
 absl::Status LayerNorm(KernelContext& context, const LayerNormArgs& args) {
-  return ForEachRowTile(Cpu(context), args.rows, [&](int64_t first, int64_t rows, int) {
+  return ForEachRowTile(Cpu(context), args.rows, kRowStep, [&](int64_t first, int64_t rows, int) {
     for (int64_t r = first; r < first + rows; ++r) {
       NormRow(args.input + r * args.columns, args.columns, args.norm, args.output + r * args.columns);
     }

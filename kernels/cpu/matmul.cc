@@ -1,11 +1,16 @@
 #include "kernels/cpu/matmul.h"
 
 #include <algorithm>
+#include <array>
 #include <compare>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -46,7 +51,7 @@ struct Arguments {
 
 // What tells the arguments of two products apart.
 struct ArgumentShape {
-  int64_t inputs, outputs, scratch_bytes;
+  int64_t height, inputs, outputs, scratch_bytes;
   DataType source, target;
   auto operator<=>(const ArgumentShape&) const = default;
 };
@@ -84,41 +89,122 @@ struct Matmul::Impl {
   int64_t scratch_bytes = 0;
   dnnl::memory weights;
   dnnl::memory bias;
-  std::array<Ending, kEpilogues> endings;
+  std::array<std::array<Ending, kTileHeights>, kEpilogues> endings;
+  int64_t row_step = kRowTile;
 
   // Throws dnnl::error. `pack`: without a tail.
   explicit Impl(const LinearPack& pack) : type(pack.compute_type) {
     using Tag = dnnl::memory::format_tag;
-    const dnnl::memory::desc source({kRowTile, pack.inputs}, DnnlType(type), Tag::ab);
     dnnl::memory::desc packed({pack.inputs, pack.outputs}, DnnlType(type), Tag::any);
     const dnnl::memory::desc added({1, pack.outputs}, dnnl::memory::data_type::f32, Tag::ab);
-    for (const Epilogue epilogue : {Epilogue::kBias, Epilogue::kBiasCompute, Epilogue::kBiasAdd}) {
+    for (size_t ending = 0; ending < kEpilogues; ++ending) {
+      const auto epilogue = static_cast<Epilogue>(ending);
       const DataType out = epilogue == Epilogue::kBiasCompute ? type : DataType::kFloat32;
-      const dnnl::memory::desc target({kRowTile, pack.outputs}, DnnlType(out), Tag::ab);
-      const auto description = Describe(source, packed, added, target, epilogue == Epilogue::kBiasAdd);
-      packed = description.weights_desc();  // the first says how
-      const dnnl::memory::desc scratch = description.scratchpad_desc();
-      const auto bytes = static_cast<int64_t>(scratch.get_size());
-      scratch_bytes = std::max(scratch_bytes, bytes);
-      endings[static_cast<size_t>(epilogue)] = {dnnl::matmul(description), source, target, scratch,
-                                                ShapeNumber({pack.inputs, pack.outputs, bytes, type, out})};
+      // The highest tile first: it says how the weights lie.
+      for (int64_t height = kRowTile; height > 0; height -= kRowStep) {
+        const dnnl::memory::desc source({height, pack.inputs}, DnnlType(type), Tag::ab);
+        const dnnl::memory::desc target({height, pack.outputs}, DnnlType(out), Tag::ab);
+        const auto description = Describe(source, packed, added, target, epilogue == Epilogue::kBiasAdd);
+        packed = description.weights_desc();
+        const dnnl::memory::desc scratch = description.scratchpad_desc();
+        const auto bytes = static_cast<int64_t>(scratch.get_size());
+        scratch_bytes = std::max(scratch_bytes, bytes);
+        endings[ending][height / kRowStep - 1] = {dnnl::matmul(description), source, target, scratch,
+                                                  ShapeNumber({height, pack.inputs, pack.outputs, bytes, type, out})};
+      }
     }
     weights = dnnl::memory(packed, Engine());
     bias = dnnl::memory(added, Engine());
     auto* const values = static_cast<float*>(bias.get_data_handle());
     std::fill_n(values, pack.outputs, 0.0f);
     if (pack.bias != nullptr) std::copy_n(pack.bias, pack.outputs, values);
+    Reorder(pack, pack.weight, weights);
+    row_step = RowStepOf(pack);
+  }
+
+  static void Reorder(const LinearPack& pack, const float* from, const dnnl::memory& to) {
     // [outputs, inputs] row-major is [inputs, outputs] with the strides of format ba.
-    dnnl::memory plain({{pack.inputs, pack.outputs}, dnnl::memory::data_type::f32, Tag::ba}, Engine(),
-                       const_cast<float*>(pack.weight));
+    dnnl::memory plain({{pack.inputs, pack.outputs}, dnnl::memory::data_type::f32, dnnl::memory::format_tag::ba},
+                       Engine(), const_cast<float*>(from));
     dnnl::stream stream(Engine());
-    dnnl::reorder(plain, weights).execute(stream, plain, weights);
+    dnnl::memory target = to;
+    dnnl::reorder(plain, target).execute(stream, plain, target);
     stream.wait();
+  }
+
+  void Run(const dnnl::memory& use_weights, Epilogue epilogue, int64_t height, const void* input, void* output,
+           void* scratch) const {
+    const Ending& ending = endings[static_cast<size_t>(epilogue)][height / kRowStep - 1];
+    thread_local const dnnl::stream stream(Engine());
+    Arguments& use = ending.OfThisThread();
+    use.source.set_data_handle(const_cast<void*>(input));
+    use.target.set_data_handle(output);
+    use.scratch.set_data_handle(scratch);
+    // The C function: the C++ one builds a hash table first.
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, use.source.get()},
+                                         {DNNL_ARG_WEIGHTS, use_weights.get()},
+                                         {DNNL_ARG_BIAS, bias.get()},
+                                         {DNNL_ARG_DST, use.target.get()},
+                                         {DNNL_ARG_SCRATCHPAD, use.scratch.get()}};
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(ending.primitive.get(), stream.get(), 5, arguments),
+                            "could not execute a product");
+  }
+
+  // Settled once for each shape, by trying.
+  int64_t RowStepOf(const LinearPack& pack) const {
+    static std::mutex mutex;
+    static auto* const known = new std::map<std::tuple<int64_t, int64_t, DataType>, int64_t>;
+    std::lock_guard<std::mutex> lock(mutex);
+    const auto [entry, is_new] = known->try_emplace({pack.inputs, pack.outputs, type}, kRowTile);
+    if (is_new && RowsAreTheSameInAllHeights(pack)) entry->second = kRowStep;
+    return entry->second;
+  }
+
+  // With weights and inputs of no pattern: sums that were formed in another order would differ in many a last bit.
+  bool RowsAreTheSameInAllHeights(const LinearPack& pack) const {
+    std::minstd_rand random(1);
+    const auto draw = [&random] { return static_cast<float>(random()) / 1.1e9f - 1.0f; };
+    std::vector<float> some(static_cast<size_t>(pack.inputs * pack.outputs));
+    std::generate(some.begin(), some.end(), draw);
+    const dnnl::memory trial(weights.get_desc(), Engine());
+    Reorder(pack, some.data(), trial);
+    const int64_t element = DataTypeSize(type), row_bytes = pack.inputs * element;
+    std::vector<std::byte> input(static_cast<size_t>(kRowTile * row_bytes));
+    for (int64_t i = 0; i < kRowTile * pack.inputs; ++i) {
+      const float value = draw();
+      if (type == DataType::kFloat32) {
+        std::memcpy(input.data() + i * element, &value, sizeof(value));
+      } else {
+        const uint16_t bits = ToBFloat16(value);
+        std::memcpy(input.data() + i * element, &bits, sizeof(bits));
+      }
+    }
+    const std::unique_ptr<std::byte, void (*)(void*)> scratch(
+        static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>((scratch_bytes + 127) / 64 * 64))),
+        std::free);
+    if (scratch == nullptr) return false;
+    for (size_t ending = 0; ending < kEpilogues; ++ending) {
+      const auto epilogue = static_cast<Epilogue>(ending);
+      const int64_t out_bytes = pack.outputs * (epilogue == Epilogue::kBiasCompute ? element : 4);
+      std::vector<std::byte> whole(static_cast<size_t>(kRowTile * out_bytes));
+      Run(trial, epilogue, kRowTile, input.data(), whole.data(), scratch.get());
+      for (int64_t height = kRowStep; height < kRowTile; height += kRowStep) {
+        // The last rows of the whole tile, as a tile of their own.
+        const int64_t first = kRowTile - height;
+        std::vector<std::byte> part(static_cast<size_t>(height * out_bytes));
+        Run(trial, epilogue, height, input.data() + first * row_bytes, part.data(), scratch.get());
+        if (std::memcmp(part.data(), whole.data() + first * out_bytes, part.size()) != 0) return false;
+      }
+    }
+    return true;
   }
 };
 
 Matmul::Matmul(std::unique_ptr<Impl> impl, std::unique_ptr<Matmul> tail, const LinearPack& pack, int64_t bytes)
-    : PackedLinear(pack.inputs, pack.outputs, bytes), impl_(std::move(impl)), tail_(std::move(tail)) {}
+    : PackedLinear(pack.inputs, pack.outputs, bytes),
+      impl_(std::move(impl)),
+      tail_(std::move(tail)),
+      row_step_(std::max(impl_->row_step, tail_ == nullptr ? 0 : tail_->row_step())) {}
 Matmul::~Matmul() = default;
 
 absl::StatusOr<std::unique_ptr<Matmul>> Matmul::Create(const LinearPack& pack) try {
@@ -151,26 +237,11 @@ int64_t Matmul::scratch_bytes() const {
   return std::max(impl_->scratch_bytes, tail_ == nullptr ? 0 : tail_->scratch_bytes());
 }
 
-absl::Status Matmul::Run(Epilogue epilogue, const void* input, void* output, void* scratch) const {
-  const Ending& ending = impl_->endings[static_cast<size_t>(epilogue)];
-  try {
-    thread_local const dnnl::stream stream(Engine());
-    Arguments& use = ending.OfThisThread();
-    use.source.set_data_handle(const_cast<void*>(input));
-    use.target.set_data_handle(output);
-    use.scratch.set_data_handle(scratch);
-    // The C function: the C++ one builds a hash table first.
-    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, use.source.get()},
-                                         {DNNL_ARG_WEIGHTS, impl_->weights.get()},
-                                         {DNNL_ARG_BIAS, impl_->bias.get()},
-                                         {DNNL_ARG_DST, use.target.get()},
-                                         {DNNL_ARG_SCRATCHPAD, use.scratch.get()}};
-    dnnl::error::wrap_c_api(dnnl_primitive_execute(ending.primitive.get(), stream.get(), 5, arguments),
-                            "could not execute a product");
-    return absl::OkStatus();
-  } catch (const dnnl::error& error) {
-    return absl::InternalError(absl::StrCat("oneDNN product failed: ", error.message));
-  }
+absl::Status Matmul::Run(Epilogue epilogue, int64_t height, const void* input, void* output, void* scratch) const try {
+  impl_->Run(impl_->weights, epilogue, height, input, output, scratch);
+  return absl::OkStatus();
+} catch (const dnnl::error& error) {
+  return absl::InternalError(absl::StrCat("oneDNN product failed: ", error.message));
 }
 
 absl::Status LimitMatmulIsa(const char* isa) {

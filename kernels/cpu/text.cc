@@ -34,7 +34,7 @@ void EmbedToken(const EmbedTokensArgs& args, const TokenSequence& sequence, int6
 }
 
 absl::Status EmbedTokens(KernelContext& context, const EmbedTokensArgs& args) {
-  return ForEachRowTile(Cpu(context), args.offsets.back(), [&](int64_t first, int64_t rows, int) {
+  return ForEachRowTile(Cpu(context), args.offsets.back(), kRowStep, [&](int64_t first, int64_t rows, int) {
     size_t s = std::upper_bound(args.offsets.begin(), args.offsets.end(), first) - args.offsets.begin() - 1;
     for (int64_t row = first; row < first + rows; ++row) {
       if (row == args.offsets[s + 1]) ++s;

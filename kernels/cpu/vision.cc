@@ -121,9 +121,7 @@ absl::Status PatchEmbedOf(CpuContext& context, const PatchEmbedArgs& args) {
     tiles += (args.images[i].rows * args.images[i].columns + kRowTile - 1) / kRowTile;
     tile_ends[i] = tiles;
   }
-  // One row tile of ForEachRowTile for each of ours.
-  return ForEachRowTile(context, tiles * kRowTile, [&](int64_t row, int64_t, int thread) {
-    const int64_t tile = row / kRowTile;
+  return ForEachTask(context, tiles, [&](int64_t tile, int thread) {
     const size_t index = std::upper_bound(tile_ends, tile_ends + args.images.size(), tile) - tile_ends;
     const PatchImage& image = args.images[index];
     const int64_t first = (tile - (index == 0 ? 0 : tile_ends[index - 1])) * kRowTile;
