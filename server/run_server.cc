@@ -115,10 +115,10 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
   PreparePool tokenize_pool(tokenize, &clock, /*bytes=*/nullptr);
   Metrics metrics(version, "cpu");
   std::atomic<bool> serving = false, device_failed = false;
-  std::unique_ptr<MetricsServer> metrics_server;
+  std::unique_ptr<HttpPages> metrics_server;
   if (config.metrics_port >= 0) {
-    absl::StatusOr<std::unique_ptr<MetricsServer>> listening =
-        MetricsServer::Start(config.rpc.host, config.metrics_port, metrics, [&] { return serving && !device_failed; });
+    absl::StatusOr<std::unique_ptr<HttpPages>> listening =
+        ServeMetrics(config.rpc.host, config.metrics_port, metrics, [&] { return serving && !device_failed; });
     if (!listening.ok()) {
       LogError(listening.status().message());
       return kExitPort;

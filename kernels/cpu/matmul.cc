@@ -97,20 +97,17 @@ struct Matmul::Impl {
     using Tag = dnnl::memory::format_tag;
     dnnl::memory::desc packed({pack.inputs, pack.outputs}, DnnlType(type), Tag::any);
     const dnnl::memory::desc added({1, pack.outputs}, dnnl::memory::data_type::f32, Tag::ab);
+    bool has_lower_tiles = true;
     for (size_t ending = 0; ending < kEpilogues; ++ending) {
-      const auto epilogue = static_cast<Epilogue>(ending);
-      const DataType out = epilogue == Epilogue::kBiasCompute ? type : DataType::kFloat32;
       // The highest tile first: it says how the weights lie.
       for (int64_t height = kRowTile; height > 0; height -= kRowStep) {
-        const dnnl::memory::desc source({height, pack.inputs}, DnnlType(type), Tag::ab);
-        const dnnl::memory::desc target({height, pack.outputs}, DnnlType(out), Tag::ab);
-        const auto description = Describe(source, packed, added, target, epilogue == Epilogue::kBiasAdd);
-        packed = description.weights_desc();
-        const dnnl::memory::desc scratch = description.scratchpad_desc();
-        const auto bytes = static_cast<int64_t>(scratch.get_size());
-        scratch_bytes = std::max(scratch_bytes, bytes);
-        endings[ending][height / kRowStep - 1] = {dnnl::matmul(description), source, target, scratch,
-                                                  ShapeNumber({height, pack.inputs, pack.outputs, bytes, type, out})};
+        try {
+          endings[ending][height / kRowStep - 1] =
+              MakeEnding(pack, static_cast<Epilogue>(ending), height, added, &packed);
+        } catch (const dnnl::error& error) {
+          if (height == kRowTile || error.status != dnnl_unimplemented) throw;
+          has_lower_tiles = false;
+        }
       }
     }
     weights = dnnl::memory(packed, Engine());
@@ -119,7 +116,23 @@ struct Matmul::Impl {
     std::fill_n(values, pack.outputs, 0.0f);
     if (pack.bias != nullptr) std::copy_n(pack.bias, pack.outputs, values);
     Reorder(pack, pack.weight, weights);
-    row_step = RowStepOf(pack);
+    if (has_lower_tiles) row_step = RowStepOf(pack);
+  }
+
+  // `packed`: how the weights lie; settled if it is not yet.
+  Ending MakeEnding(const LinearPack& pack, Epilogue epilogue, int64_t height, const dnnl::memory::desc& added,
+                    dnnl::memory::desc* packed) {
+    using Tag = dnnl::memory::format_tag;
+    const DataType out = epilogue == Epilogue::kBiasCompute ? type : DataType::kFloat32;
+    const dnnl::memory::desc source({height, pack.inputs}, DnnlType(type), Tag::ab);
+    const dnnl::memory::desc target({height, pack.outputs}, DnnlType(out), Tag::ab);
+    const auto description = Describe(source, *packed, added, target, epilogue == Epilogue::kBiasAdd);
+    *packed = description.weights_desc();
+    const dnnl::memory::desc scratch = description.scratchpad_desc();
+    const auto bytes = static_cast<int64_t>(scratch.get_size());
+    scratch_bytes = std::max(scratch_bytes, bytes);
+    return {dnnl::matmul(description), source, target, scratch,
+            ShapeNumber({height, pack.inputs, pack.outputs, bytes, type, out})};
   }
 
   static void Reorder(const LinearPack& pack, const float* from, const dnnl::memory& to) {

@@ -19,7 +19,9 @@ namespace lion {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(MetricsTest, HasEverySeriesAtZeroBeforeTheFirstRequest) {
   Metrics metrics("1.2.3", "cpu");
@@ -116,7 +118,7 @@ TEST(MetricsTest, LosesNoCountBetweenThreads) {
 TEST(MetricsServerTest, ServesModelsAndProcess) {
   Metrics metrics("1", "cpu");
   metrics.ForModel("digits", "1").CountRequest(RpcMethod::kEmbed, absl::StatusCode::kOk, 1);
-  const auto server = MetricsServer::Start("127.0.0.1", 0, metrics, [] { return true; });
+  const auto server = ServeMetrics("127.0.0.1", 0, metrics, [] { return true; });
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string answer = testing::HttpGet((*server)->port(), "/metrics");
   EXPECT_THAT(answer, AllOf(HasSubstr("HTTP/1.1 200"), HasSubstr("version=0.0.4"),
@@ -129,7 +131,7 @@ TEST(MetricsServerTest, ServesModelsAndProcess) {
 TEST(MetricsServerTest, AnswersProbes) {
   Metrics metrics("1", "cpu");
   std::atomic<bool> ready = false;
-  const auto server = MetricsServer::Start("127.0.0.1", 0, metrics, [&] { return ready.load(); });
+  const auto server = ServeMetrics("127.0.0.1", 0, metrics, [&] { return ready.load(); });
   ASSERT_TRUE(server.ok()) << server.status();
   for (const char* path : {"/health", "/v2/health/ready"}) {
     ready = false;
@@ -141,11 +143,47 @@ TEST(MetricsServerTest, AnswersProbes) {
   EXPECT_THAT(testing::HttpGet((*server)->port(), "/v2/health/live"), HasSubstr("HTTP/1.1 200"));
 }
 
+TEST(MetricsServerTest, TakesNamesAndIpv6WithOrWithoutBrackets) {
+  Metrics metrics("1", "cpu");
+  const auto start = [&](const std::string& host) {
+    return ServeMetrics(host, 0, metrics, [] { return true; }).status();
+  };
+  EXPECT_TRUE(start("localhost").ok()) << start("localhost");
+  // Not every machine has IPv6.
+  EXPECT_EQ(start("[::1]").ok(), start("::1").ok()) << start("[::1]");
+  EXPECT_THAT(start("no.such.host.invalid").message(), HasSubstr("no.such.host.invalid port 0 for metrics"));
+}
+
+TEST(MetricsServerTest, TakesNothingButSmallRequestsToRead) {
+  Metrics metrics("1", "cpu");
+  const auto server = ServeMetrics("127.0.0.1", 0, metrics, [] { return true; });
+  ASSERT_TRUE(server.ok()) << server.status();
+  const int port = (*server)->port();
+  const auto send = [port](const std::string& request) { return testing::HttpExchange(port, request); };
+  EXPECT_THAT(send("POST /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"),
+              StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(send("GET /health HTTP/1.1\r\nX: " + std::string(9000, 'x') + "\r\n\r\n"), StartsWith("HTTP/1.1 431"));
+  EXPECT_THAT(send("nonsense\r\n\r\n"), StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(send(std::string("\0\xff\r\n\r\n", 6)), StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(send("HEAD /health HTTP/1.1\r\n\r\n"), AllOf(StartsWith("HTTP/1.1 200"), EndsWith("\r\n\r\n")));
+  EXPECT_THAT(send("GET /health?verbose=1 HTTP/1.0\r\n\r\n"), StartsWith("HTTP/1.1 200"));
+}
+
+TEST(MetricsServerTest, IdleConnectionsHoldUpNeitherOthersNorTheEnd) {
+  Metrics metrics("1", "cpu");
+  auto server = ServeMetrics("127.0.0.1", 0, metrics, [] { return true; });
+  ASSERT_TRUE(server.ok()) << server.status();
+  std::vector<testing::Socket> idle;
+  for (int i = 0; i < 30; ++i) idle.push_back(testing::ConnectTo((*server)->port()));
+  EXPECT_THAT(testing::HttpGet((*server)->port(), "/health"), StartsWith("HTTP/1.1 200"));
+  server->reset();  // hangs if it waits for them
+}
+
 TEST(MetricsServerTest, SaysWhichPortCannotBeHad) {
   Metrics metrics("1", "cpu");
-  const auto first = MetricsServer::Start("127.0.0.1", 0, metrics, [] { return true; });
+  const auto first = ServeMetrics("127.0.0.1", 0, metrics, [] { return true; });
   ASSERT_TRUE(first.ok()) << first.status();
-  const auto second = MetricsServer::Start("127.0.0.1", (*first)->port(), metrics, [] { return true; });
+  const auto second = ServeMetrics("127.0.0.1", (*first)->port(), metrics, [] { return true; });
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(second.status().message(), HasSubstr("127.0.0.1 port " + std::to_string((*first)->port())));
 }
