@@ -39,9 +39,13 @@ absl::StatusOr<int64_t> CountTokens(const Engine& engine, std::span<const Reques
 }
 
 absl::Status Forward(Engine& engine, std::span<const Request> requests, std::vector<Result>& results) {
-  absl::Status status = engine.Forward(requests, results);
-  for (const Result& result : results) status.Update(result.status);
-  return status;
+  try {
+    absl::Status status = engine.Forward(requests, results);
+    for (const Result& result : results) status.Update(result.status);
+    return status;
+  } catch (const std::exception& error) {
+    return absl::InternalError(std::string("the forward pass failed: ") + error.what());
+  }
 }
 
 }  // namespace

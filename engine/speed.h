@@ -24,7 +24,8 @@ struct Speed {
 
 // Measures the forward pass of one batch and its matrix products by turns, so that both meet the same machine, after a
 // pass of each that does not count. Takes the memory of the weights once more for each size of tiles. The requests must
-// fit the engine. An error is the engine's, or that of a request.
+// fit the engine. An error is the engine's, that of a request, or INTERNAL: "the forward pass failed", "the matrix
+// products alone failed", and why.
 absl::StatusOr<Speed> MeasureSpeed(Engine& engine, std::span<const Request> requests, const SpeedOptions& options);
 
 }  // namespace lion

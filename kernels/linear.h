@@ -47,7 +47,7 @@ struct LinearPack {
 };
 
 struct LinearArgs {
-  const void* input = nullptr;  // [rows, inputs]
+  const void* input = nullptr;  // [rows, inputs]; read while `output` and `tail` are written: shares no byte with them
   DataType input_type = DataType::kFloat32;
   int64_t rows = 0;
   NormParameters pre_norm;

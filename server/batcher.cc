@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <new>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,14 @@ namespace {
 constexpr double kRateSmoothing = 0.2;  // weight of the newest batch: a few batches of memory
 constexpr int64_t kMinPushbackMs = 10;
 constexpr int64_t kMaxPushbackMs = 5000;
+constexpr int64_t kRetryNs = 10'000'000;  // after there was no memory
+
+// Room for `count` more, in steps that double.
+template <class Value>
+void ReserveMore(size_t count, std::vector<Value>* values) {
+  const size_t needed = values->size() + count;
+  if (needed > values->capacity()) values->reserve(std::max(needed, 2 * values->capacity()));
+}
 
 }  // namespace
 
@@ -51,33 +60,44 @@ Batcher::~Batcher() {
   thread_.join();
 }
 
-absl::StatusOr<Batcher::Reservation> Batcher::Reserve(int64_t tokens) {
-  if (tokens > options_.max_queue_tokens) {
-    return absl::InvalidArgumentError(absl::StrCat("the call's inputs have ", tokens, " tokens, more than the ",
+absl::StatusOr<Batcher::Reservation> Batcher::Reserve(int64_t least, int64_t most) {
+  if (least > options_.max_queue_tokens) {
+    return absl::InvalidArgumentError(absl::StrCat("the call's inputs have ", least, " tokens, more than the ",
                                                    options_.max_queue_tokens,
                                                    " the queue ever holds (--max-queue-tokens): split the call"));
   }
-  std::vector<Dropped> dropped;
-  absl::StatusOr<Reservation> result = absl::UnavailableError("the server is shutting down");
-  {
-    MutexLock lock(mutex_);
-    if (draining_) return result;
-    if (tokens > options_.max_queue_tokens - reserved_tokens_) DropDead(&dropped);
-    if (tokens > options_.max_queue_tokens - reserved_tokens_) {
-      result = QueueFull(tokens);
-    } else {
-      reserved_tokens_ += tokens;
-      result = Reservation(this, tokens);
-    }
-  }
-  for (Dropped& drop : dropped) drop.task->Drop(drop.why);
-  return result;
+  Dropping dropping;
+  MutexLock lock(mutex_);
+  if (draining_) return absl::UnavailableError("the server is shutting down");
+  if (absl::Status status = MakeRoom(least, &dropping); !status.ok()) return status;
+  const int64_t tokens = least + std::min(most - least, (FreeTokens() - least) / 2);
+  reserved_tokens_ += tokens;
+  return Reservation(this, tokens);
 }
 
-void Batcher::DropDead(std::vector<Dropped>* dropped) {
+absl::Status Batcher::Reservation::Grow(int64_t tokens) {
+  absl::Status status = batcher_->Grow(tokens);
+  if (status.ok()) tokens_ += tokens;
+  return status;
+}
+
+absl::Status Batcher::Grow(int64_t tokens) {
+  Dropping dropping;
+  MutexLock lock(mutex_);
+  absl::Status status = MakeRoom(tokens, &dropping);
+  if (status.ok()) reserved_tokens_ += tokens;
+  return status;
+}
+
+absl::Status Batcher::MakeRoom(int64_t tokens, Dropping* dropping) {
+  if (tokens > FreeTokens()) DropDead(dropping);
+  return tokens > FreeTokens() ? QueueFull(tokens) : absl::OkStatus();
+}
+
+void Batcher::DropDead(Dropping* dropping) {
   BatchPlan plan = PlanBatch(queue_, clock_->NowNs(), /*flush=*/false, options_.limits);
   std::replace(plan.verdicts.begin(), plan.verdicts.end(), Verdict::kRuns, Verdict::kWaits);
-  Apply(plan, nullptr, dropped);
+  Apply(plan, nullptr, dropping);
 }
 
 absl::Status Batcher::QueueFull(int64_t tokens) const {
@@ -89,24 +109,42 @@ absl::Status Batcher::QueueFull(int64_t tokens) const {
   }
   return TryAgainIn(pushback_ms,
                     absl::StrCat("the queue is full: ", reserved_tokens_, " of ", options_.max_queue_tokens,
-                                 " tokens wait (--max-queue-tokens), the call has ", tokens));
+                                 " tokens wait (--max-queue-tokens), the call needs ", tokens));
 }
 
-void Batcher::Submit(std::vector<Entry> entries) {
-  MutexLock lock(mutex_);
+std::vector<QueuedTask> Batcher::Enter(const std::vector<Entry>& entries) {
+  std::vector<QueuedTask> entered;
+  entered.reserve(entries.size());
   const int64_t now_ns = clock_->NowNs();
-  for (Entry& entry : entries) {
+  try {
+    for (const Entry& entry : entries) {
+      const int priority = std::clamp(entry.priority, 0, kMaxPriority);
+      const int64_t tokens = entry.reservation.tokens();
+      entered.push_back({.tokens = tokens,
+                         .place = fair_order_.Enter(entry.caller, tokens, priority),
+                         .arrival_ns = now_ns,
+                         .deadline_ns = entry.deadline_ns,
+                         .cancelled = entry.cancelled});
+    }
+  } catch (const std::bad_alloc&) {
+    for (; !entered.empty(); entered.pop_back()) fair_order_.Drop(entered.back().place);
+    throw;
+  }
+  return entered;
+}
+
+void Batcher::Submit(std::vector<Entry>&& entries) {
+  MutexLock lock(mutex_);
+  ReserveMore(entries.size(), &queue_);
+  ReserveMore(entries.size(), &tasks_);
+  const std::vector<QueuedTask> entered = Enter(entries);
+  // Nothing throws from here on.
+  for (size_t i = 0; i < entries.size(); ++i) {
     // The room passes from the reservation to the queue's own account.
-    entry.reservation.batcher_ = nullptr;
-    const int priority = std::clamp(entry.priority, 0, kMaxPriority);
-    const QueuedTask queued = {.tokens = entry.reservation.tokens_,
-                               .place = fair_order_.Enter(entry.caller, entry.reservation.tokens_, priority),
-                               .arrival_ns = now_ns,
-                               .deadline_ns = entry.deadline_ns,
-                               .cancelled = entry.cancelled};
-    const auto place = std::upper_bound(queue_.begin(), queue_.end(), queued, RunsBefore);
-    tasks_.insert(tasks_.begin() + (place - queue_.begin()), std::move(entry.task));
-    queue_.insert(place, queued);
+    entries[i].reservation.batcher_ = nullptr;
+    const auto place = std::upper_bound(queue_.begin(), queue_.end(), entered[i], RunsBefore);
+    tasks_.insert(tasks_.begin() + (place - queue_.begin()), std::move(entries[i].task));
+    queue_.insert(place, entered[i]);
   }
   // With the lock held: once it is free, the work may be done and the batcher destroyed.
   changed_.NotifyAll();
@@ -142,7 +180,11 @@ void Batcher::ReleaseLocked(int64_t tokens) {
   if (reserved_tokens_ == 0) changed_.NotifyAll();
 }
 
-void Batcher::Apply(const BatchPlan& plan, Batch* batch, std::vector<Dropped>* dropped) {
+void Batcher::Apply(const BatchPlan& plan, Batch* batch, Dropping* dropping) {
+  static const auto* const expired = new absl::Status(absl::DeadlineExceededError("the deadline passed in the queue"));
+  static const auto* const cancelled = new absl::Status(absl::CancelledError("cancelled in the queue"));
+  dropping->tasks.reserve(queue_.size());
+  if (batch != nullptr) batch->tasks.reserve(queue_.size());
   // From the back, where one piece of a caller takes back the time of the next.
   for (size_t i = queue_.size(); i-- > 0;) {
     const Verdict verdict = plan.verdicts[i];
@@ -162,10 +204,10 @@ void Batcher::Apply(const BatchPlan& plan, Batch* batch, std::vector<Dropped>* d
     if (plan.verdicts[i] == Verdict::kRuns) fair_order_.Serve(queue_[i].place);
     switch (plan.verdicts[i]) {
       case Verdict::kExpired:
-        dropped->push_back({std::move(tasks_[i]), absl::DeadlineExceededError("the deadline passed in the queue")});
+        dropping->tasks.push_back({std::move(tasks_[i]), *expired});
         break;
       case Verdict::kCancelled:
-        dropped->push_back({std::move(tasks_[i]), absl::CancelledError("cancelled in the queue")});
+        dropping->tasks.push_back({std::move(tasks_[i]), *cancelled});
         break;
       default:
         batch->tasks.push_back(std::move(tasks_[i]));
@@ -175,7 +217,7 @@ void Batcher::Apply(const BatchPlan& plan, Batch* batch, std::vector<Dropped>* d
   tasks_.resize(kept);
 }
 
-bool Batcher::WaitForWork() {
+bool Batcher::WaitForWork() try {
   MutexLock lock(mutex_);
   while (true) {
     if (queue_.empty()) {
@@ -188,17 +230,27 @@ bool Batcher::WaitForWork() {
     if (plan.look_again_ns == kNever) return true;
     clock_->WaitUntil(changed_, mutex_, plan.look_again_ns);
   }
+} catch (const std::bad_alloc&) {
+  return true;
 }
 
-Batch Batcher::FormBatch(std::vector<Dropped>* dropped) {
+Batch Batcher::FormBatch(Dropping* dropping) {
   MutexLock lock(mutex_);
+  try {
+    return FormBatchLocked(dropping);
+  } catch (const std::bad_alloc&) {
+    clock_->WaitUntil(changed_, mutex_, clock_->NowNs() + kRetryNs);
+    return Batch();
+  }
+}
+
+Batch Batcher::FormBatchLocked(Dropping* dropping) {
   const BatchPlan plan = PlanBatch(queue_, clock_->NowNs(), draining_, options_.limits);
   Batch batch;
   batch.tokens = plan.tokens;
   batch.formed_ns = clock_->NowNs();
-  // Before the room is given back, so that WaitIdle sees no gap.
+  Apply(plan, &batch, dropping);
   running_ = plan.inputs > 0 || !plan.verdicts.empty();
-  Apply(plan, &batch, dropped);
   return batch;
 }
 
@@ -207,9 +259,11 @@ void Batcher::Loop() {
     // Formed only with the turn in hand, so that what comes in meanwhile can still join.
     FairBudget::Grant turn;
     if (device_turn_ != nullptr) turn = device_turn_->Acquire(1);
-    std::vector<Dropped> dropped;
-    Batch batch = FormBatch(&dropped);
-    for (Dropped& drop : dropped) drop.task->Drop(drop.why);
+    Batch batch;
+    {
+      Dropping dropping;
+      batch = FormBatch(&dropping);
+    }
     const int64_t tokens = batch.tokens;
     const int64_t start_ns = batch.formed_ns;
     if (tokens > 0) run_(std::move(batch));

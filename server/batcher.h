@@ -22,7 +22,7 @@ class BatchTask {
  public:
   virtual ~BatchTask() = default;
   // Called once, instead of running it: DEADLINE_EXCEEDED or CANCELLED. On the batcher's thread or on one that is in
-  // Reserve, with no lock held; must not block.
+  // Reserve or Grow, with no lock of the batcher's held; must neither block nor throw.
   virtual void Drop(const absl::Status& why) = 0;
 };
 
@@ -66,11 +66,14 @@ class Batcher {
       std::swap(tokens_, other.tokens_);
       return *this;
     }
+    // Without room it keeps no batcher, which may be gone.
     ~Reservation() {
-      if (batcher_ != nullptr) batcher_->Release(tokens_);
+      if (batcher_ != nullptr && tokens_ > 0) batcher_->Release(tokens_);
     }
     // Takes `tokens` of this one's out; at most what it holds.
     Reservation Split(int64_t tokens);
+    // Takes `tokens` more, also while draining; not if it holds none. RESOURCE_EXHAUSTED as of Reserve.
+    absl::Status Grow(int64_t tokens);
     int64_t tokens() const { return tokens_; }
 
    private:
@@ -98,12 +101,15 @@ class Batcher {
   // Drains, waits until all reservations are back and the last batch has run.
   ~Batcher();
 
+  // `least` tokens, and beyond them up to `most` as far as that leaves half of what is free to others.
   // INVALID_ARGUMENT: more than the queue ever holds. RESOURCE_EXHAUSTED with kRetryPushbackPayload: no room now, after
   // what has expired was dropped. UNAVAILABLE: draining.
-  absl::StatusOr<Reservation> Reserve(int64_t tokens);
+  absl::StatusOr<Reservation> Reserve(int64_t least, int64_t most);
+  absl::StatusOr<Reservation> Reserve(int64_t tokens) { return Reserve(tokens, tokens); }
 
   // Never refuses, also while draining. Entries submitted together may share a batch even when the device is idle.
-  void Submit(std::vector<Entry> entries);
+  // After std::bad_alloc nothing was submitted and `entries` is as it was.
+  void Submit(std::vector<Entry>&& entries);
 
   // From now on Reserve refuses and nothing waits for a fuller batch. What was reserved is still served.
   void Drain();
@@ -115,21 +121,38 @@ class Batcher {
  private:
   Batcher(const BatcherOptions& options, Clock* clock, FairBudget* device_turn, RunFunction run);
 
-  struct Dropped {
-    std::unique_ptr<BatchTask> task;
-    absl::Status why;
+  // Tasks taken out of the queue under the lock. Drops them at its end, which comes after the lock's.
+  struct Dropping {
+    struct Dropped {
+      std::unique_ptr<BatchTask> task;
+      absl::Status why;
+    };
+    ~Dropping() {
+      for (Dropped& drop : tasks) drop.task->Drop(drop.why);
+    }
+    std::vector<Dropped> tasks;
   };
 
   void Release(int64_t tokens);
   void ReleaseLocked(int64_t tokens) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int64_t FreeTokens() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return options_.max_queue_tokens - reserved_tokens_;
+  }
+  // Drops what is dead if there is no room for so many tokens. RESOURCE_EXHAUSTED: there is still none.
+  absl::Status MakeRoom(int64_t tokens, Dropping* dropping) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Grow(int64_t tokens);
   absl::Status QueueFull(int64_t tokens) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Removes what is expired or cancelled.
-  void DropDead(std::vector<Dropped>* dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Removes what `plan` does not leave waiting.
-  void Apply(const BatchPlan& plan, Batch* batch, std::vector<Dropped>* dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void DropDead(Dropping* dropping) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Removes what `plan` does not leave waiting. After std::bad_alloc nothing has changed.
+  void Apply(const BatchPlan& plan, Batch* batch, Dropping* dropping) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Gives each of the entries a turn. After std::bad_alloc none has one.
+  std::vector<QueuedTask> Enter(const std::vector<Entry>& entries) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // False: stopping, and there will be no more work.
   bool WaitForWork();
-  Batch FormBatch(std::vector<Dropped>* dropped);
+  // Empty also when there is no memory to form one.
+  Batch FormBatch(Dropping* dropping);
+  Batch FormBatchLocked(Dropping* dropping) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Loop();
 
   const BatcherOptions options_;

@@ -7,10 +7,10 @@ namespace lion {
 FairOrder::Place FairOrder::Enter(uint64_t caller, int64_t work, int priority) {
   if (callers_.size() >= forget_at_) Forget();
   Caller& entry = callers_.try_emplace(caller).first->second;
-  if (entry.waiting++ == 0) ++waiting_callers_;
   const int64_t begin = std::max(entry.end, virtual_time_);
+  begins_.insert(begin);  // the last that may throw
+  if (entry.waiting++ == 0) ++waiting_callers_;
   entry.end = begin + work * kScale;
-  begins_.insert(begin);
   return {.caller = caller, .begin = begin, .end = entry.end, .order = begin - priority * priority_step_};
 }
 

@@ -108,10 +108,16 @@ struct CallInProgress {
   // `timing` counts when `status` is OK. From any thread.
   void Finish(size_t index, absl::Status status, Result result, const CallTiming& timing);
 
+  // Whether it was a failed input, and not the caller, that made the rest pointless. Known once `abandoned` is set.
+  bool abandoned_by_service() const {
+    MutexLock lock(mutex_);
+    return !failure_.ok() && !absl::IsCancelled(failure_);
+  }
+
  private:
   void Fail(size_t index, const absl::Status& status);
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   size_t failed_index_ ABSL_GUARDED_BY(mutex_) = 0;
   CallTiming timing_ ABSL_GUARDED_BY(mutex_);

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <new>
+#include <optional>
 #include <utility>
 
 #include "server/batcher.h"
@@ -28,17 +30,26 @@ class InferenceTask : public BatchTask {
   InferenceTask(const Home& home, std::shared_ptr<CallInProgress> call, size_t index, int64_t now_ns)
       : home_(home), call_(std::move(call)), index_(index), waits_since_ns_(now_ns) {}
 
-  // On the reply pool, as a call's `done` may be long.
+  // On the reply pool, as a call's `done` may be long; here if there is no memory to get there.
   void Drop(const absl::Status& why) override {
     home_.dropped_inputs->fetch_add(1, std::memory_order_relaxed);
     LeaveQueue();
-    if (const auto reason = RejectReasonOf(why.code())) home_.metrics->CountRejected(*reason, 1);
-    home_.reply_pool->Submit([call = call_, index = index_, why] { call->Finish(index, why, Result(), CallTiming()); });
+    CountRejected(why);
+    try {
+      home_.reply_pool->Submit(
+          [call = call_, index = index_, why] { call->Finish(index, why, Result(), CallTiming()); });
+    } catch (const std::bad_alloc&) {
+      call_->Finish(index_, why, Result(), CallTiming());
+    }
   }
 
   // With what the engine computed; `device` is not OK if it could not.
   void Finish(const absl::Status& device, Result result) {
-    if (device.ok()) home_.metrics->ObserveInput(timing.preprocess_ns, timing.queue_ns);
+    if (device.ok()) {
+      home_.metrics->ObserveInput(timing.preprocess_ns, timing.queue_ns);
+    } else {
+      CountRejected(device);
+    }
     if (absl::IsInternal(result.status)) home_.metrics->CountNonFinite();
     absl::Status status = device.ok() ? result.status : device;
     call_->Finish(index_, std::move(status), std::move(result), timing);
@@ -85,6 +96,13 @@ class InferenceTask : public BatchTask {
   CallTiming timing;
 
  private:
+  // That an input went the way of its call's bad one is no rejection of its own.
+  void CountRejected(const absl::Status& why) const {
+    const std::optional<RejectReason> reason = RejectReasonOf(why.code());
+    if (!reason || (*reason == RejectReason::kCancelled && call_->abandoned_by_service())) return;
+    home_.metrics->CountRejected(*reason, 1);
+  }
+
   const Home home_;
   const std::shared_ptr<CallInProgress> call_;
   const size_t index_;

@@ -106,15 +106,24 @@ class ModelService {
   absl::StatusOr<std::shared_ptr<CallRoom>> Reserve(const std::vector<std::unique_ptr<Task>>& tasks);
   // OK, or why the call should not be worked on any more.
   absl::Status StillWanted(const CallInProgress& call) const;
+  // An input that is to be prepared, and its room.
+  struct Preparing {
+    std::unique_ptr<Task> task;
+    CallRoom::Claim claim;
+  };
   PrepareJob MakePrepareJob(std::unique_ptr<Task> task, CallRoom::Claim claim);
-  // On a thread of the preparing pool.
-  void Prepare(std::unique_ptr<Task> task, CallRoom::Claim claim);
+  // On a thread of the preparing pool. After std::bad_alloc the task is still there, and not ended.
+  void Prepare(const std::shared_ptr<Preparing>& input);
   // RESOURCE_EXHAUSTED when it has no memory: the device is still there. Any other error: it is lost.
   absl::Status Forward(const std::vector<Request>& requests, std::vector<Result>* results);
   Batcher::Entry MakeEntry(std::unique_ptr<Task> task, Batcher::Reservation reservation) const;
+  // Drops them when there is no memory.
   void Queue(std::vector<Batcher::Entry> entries);
-  // On the batcher's thread.
+  // On the batcher's thread. The tasks are dropped when there is no memory to run them.
   void RunBatch(Batch batch);
+  struct FinishedBatch;
+  // After std::bad_alloc the tasks are still in the batch.
+  std::shared_ptr<FinishedBatch> Compute(Batch* batch);
 
   const ModelInfo info_;
   const std::unique_ptr<Engine> engine_;

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -55,24 +56,17 @@ absl::Status PreparePool::Submit(std::vector<PrepareJob> jobs, int priority) {
                                                    ", more than the ", options_.max_queue_work, " that ever wait (",
                                                    kind.limit, "): split the call"));
   }
-  std::vector<PrepareQueue::Dropped> dropped;
-  absl::Status status;
-  {
-    MutexLock lock(mutex_);
-    const auto full = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-      return !queue_.empty() && work > options_.max_queue_work - queue_.work();
-    };
-    if (full()) queue_.DropDead(clock_->NowNs(), &dropped);
-    if (full()) {
-      status = QueueFull(work);
-    } else {
-      queue_.Push(std::move(jobs), priority);
-      // With the lock held: once it is free, the work may be done and the pool destroyed.
-      changed_.NotifyOne();
-    }
-  }
-  for (PrepareQueue::Dropped& drop : dropped) drop.job.run(drop.why);
-  return status;
+  Dropping dropping;
+  MutexLock lock(mutex_);
+  const auto full = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !queue_.empty() && work > options_.max_queue_work - queue_.work();
+  };
+  if (full()) queue_.DropDead(clock_->NowNs(), &dropping.jobs);
+  if (full()) return QueueFull(work);
+  queue_.Push(std::move(jobs), priority);
+  // With the lock held: once it is free, the work may be done and the pool destroyed.
+  changed_.NotifyOne();
+  return absl::OkStatus();
 }
 
 absl::Status PreparePool::QueueFull(int64_t work) const {
@@ -95,14 +89,18 @@ int64_t PreparePool::waiting_work() const {
 bool PreparePool::Next(Turn* turn) {
   MutexLock lock(mutex_);
   while (true) {
-    queue_.DropDeadFront(clock_->NowNs(), &turn->dropped);
+    try {
+      queue_.DropDeadFront(clock_->NowNs(), &turn->dropping.jobs);
+    } catch (const std::bad_alloc&) {
+      // What is dead and left finds out when it is run.
+    }
     if (!queue_.empty() && (bytes_ == nullptr || bytes_->TryAcquire(queue_.Front().bytes, &turn->memory))) {
       turn->job = queue_.Pop();
       // Who takes one wakes the next thread: there may be memory and work for it, too.
       if (!queue_.empty()) changed_.NotifyOne();
       return true;
     }
-    if (!turn->dropped.empty()) return true;
+    if (!turn->dropping.jobs.empty()) return true;
     if (queue_.empty() && stopping_) {
       // Others may wait for the memory of what was left.
       changed_.NotifyAll();
@@ -117,8 +115,7 @@ void PreparePool::Loop() {
     // Its end gives the memory back and lets go of what the job held.
     Turn turn;
     if (!Next(&turn)) return;
-    for (PrepareQueue::Dropped& drop : turn.dropped) drop.job.run(drop.why);
-    turn.dropped.clear();
+    turn.dropping.Run();
     if (!turn.job.run) continue;
     const int64_t work = std::max(turn.job.work, options_.kind.least_work);
     const int64_t start_ns = clock_->NowNs();

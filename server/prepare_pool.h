@@ -36,15 +36,25 @@ class PreparePool {
   ~PreparePool();
 
   // All of one call's jobs or none, whose `run` is then not called. Never blocks. INVALID_ARGUMENT: several, that
-  // together never fit. RESOURCE_EXHAUSTED with kRetryPushbackPayload: no room now, after what is dead was dropped.
+  // together never fit. RESOURCE_EXHAUSTED with kRetryPushbackPayload: no room now, after what is dead was dropped. The
+  // jobs' `run` must not throw; after std::bad_alloc from here none is called.
   absl::Status Submit(std::vector<PrepareJob> jobs, int priority);
 
   int64_t waiting_work() const;
 
  private:
+  // Jobs taken out of the queue under the lock. Tells them at its end, which comes after the lock's.
+  struct Dropping {
+    ~Dropping() { Run(); }
+    void Run() {
+      for (PrepareQueue::Dropped& drop : jobs) drop.job.run(drop.why);
+      jobs.clear();
+    }
+    std::vector<PrepareQueue::Dropped> jobs;
+  };
   // What a thread does next: at most one job, with its memory.
   struct Turn {
-    std::vector<PrepareQueue::Dropped> dropped;
+    Dropping dropping;
     PrepareJob job;
     FairBudget::Grant memory;
   };

@@ -50,11 +50,17 @@ PrepareJob PrepareQueue::Pop() {
   return std::move(next.job);
 }
 
+void PrepareQueue::Drop(Iterator place, absl::Status why, std::vector<Dropped>* dropped) {
+  Dropped& drop = dropped->emplace_back();
+  drop.job = Remove(place).job;
+  drop.why = std::move(why);
+}
+
 void PrepareQueue::DropDeadFront(int64_t now_ns, std::vector<Dropped>* dropped) {
   while (!waiting_.empty()) {
     absl::Status why = WhyDead(Front(), now_ns);
     if (why.ok()) return;
-    dropped->push_back({Remove(waiting_.begin()).job, std::move(why)});
+    Drop(waiting_.begin(), std::move(why), dropped);
   }
 }
 
@@ -62,7 +68,7 @@ void PrepareQueue::DropDead(int64_t now_ns, std::vector<Dropped>* dropped) {
   for (auto place = waiting_.begin(); place != waiting_.end();) {
     const auto here = place++;
     absl::Status why = WhyDead(here->second.job, now_ns);
-    if (!why.ok()) dropped->push_back({Remove(here).job, std::move(why)});
+    if (!why.ok()) Drop(here, std::move(why), dropped);
   }
 }
 

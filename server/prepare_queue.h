@@ -95,6 +95,8 @@ class PrepareQueue {
 
   // Takes it out without any effect on virtual time.
   Waiting Remove(Iterator place);
+  // After std::bad_alloc it is still there.
+  void Drop(Iterator place, absl::Status why, std::vector<Dropped>* dropped);
 
   const PrepareKind kind_;
   std::map<Key, Waiting> waiting_;

@@ -16,6 +16,8 @@ constexpr int64_t kPredictionBytes = 144;
 // A token of Tokenize: the same, with its place in the text.
 constexpr int64_t kTokenBytes = 192;
 constexpr int64_t kSpecialTokens = 3;
+// Of one Tokenize: a model's replies are made one after another, and this many take about a tenth of a second.
+constexpr int64_t kMaxTokensOfReply = int64_t{1} << 19;
 
 }  // namespace
 
@@ -43,6 +45,11 @@ absl::StatusOr<int64_t> ReplyBytes(const InferenceCall& call, const ReplySize& s
   }
   if (call.encoding) {
     const int64_t tokens = size.work + kSpecialTokens * size.inputs;
+    if (tokens > kMaxTokensOfReply) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the call has ", size.work, " bytes of text, the limit of Tokenize is ",
+          kMaxTokensOfReply - kSpecialTokens * size.inputs, " for ", size.inputs, " inputs: split the call"));
+    }
     if (tokens > max_reply_bytes / kTokenBytes) {
       return absl::InvalidArgumentError(
           absl::StrCat("the tokens of ", size.work, " bytes of text may take more than the ", max_reply_bytes,

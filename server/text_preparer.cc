@@ -30,6 +30,10 @@ int64_t Count(std::string_view text, std::string_view word) {
   return count;
 }
 
+int64_t CountMasks(const TextOrPair& text, std::string_view mask) {
+  return Count(text.first, mask) + Count(text.second.value_or(std::string_view()), mask);
+}
+
 // In int32, as the engine takes them; whether there are such ids is checked later. `what`: "ids".
 absl::Status Narrow(std::span<const int64_t> given, const char* what, std::vector<int32_t>* out) {
   out->reserve(given.size());
@@ -93,9 +97,7 @@ absl::StatusOr<InputCost> TextPreparer::CheckText(const InferenceCall& call, con
   cost.least_tokens = std::min(SpecialTokens(text), limit_.tokens);
   cost.most_tokens = std::min(cost.work + SpecialTokens(text), limit_.tokens);
   if (call.predictions > 0) {
-    const std::string_view mask = tokenizer_->TokenText(*tokenizer_->mask_id());
-    cost.most_masks =
-        std::min(Count(text.first, mask) + Count(text.second.value_or(std::string_view()), mask), limit_.tokens);
+    cost.most_masks = std::min(CountMasks(text, tokenizer_->TokenText(*tokenizer_->mask_id())), limit_.tokens);
   }
   return cost;
 }
@@ -138,6 +140,15 @@ absl::StatusOr<PreparedInput> TextPreparer::Prepare(const InferenceCall& call, c
   if (call.encoding) return prepared;
   if (absl::Status status = engine_->CheckText(prepared.text()); !status.ok()) return status;
   if (absl::Status status = FindMasks(call, &prepared); !status.ok()) return status;
+  if (call.predictions == 0) return prepared;
+  // A tokenizer may have a mask token that words become too; the reply has room for what CheckText counted.
+  const std::string_view mask = tokenizer_->TokenText(*tokenizer_->mask_id());
+  const int64_t named = CountMasks(*input.text, mask);
+  if (const auto found = static_cast<int64_t>(prepared.masked.size()); found > named) {
+    return absl::InvalidArgumentError(absl::StrCat("the input has ", found, " mask tokens, but '", std::string(mask),
+                                                   "' stands in it ", named,
+                                                   " times: other words become the model's mask token too"));
+  }
   return prepared;
 }
 

@@ -7,15 +7,16 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace lion {
 namespace {
 
 constexpr size_t kBufferBytes = 64 << 10;
-constexpr char kByteOrderMark[] = "\xEF\xBB\xBF";
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr std::string_view kCarriageReturn = "\r";
 
 }  // namespace
 
@@ -50,12 +51,14 @@ std::optional<absl::StatusOr<std::string>> LineReader::Next() {
   std::string line;
   size_t length = 0;  // also of what is not kept
   bool complete = false;
+  // One byte more than there may be, with what is taken off.
+  const size_t kept_bytes = max_line_bytes_ + 1 + kByteOrderMark.size() + kCarriageReturn.size();
   while (!complete && (begin_ < end_ || Fill())) {
     const char* const from = buffer_.data() + begin_;
     const auto* const line_end = static_cast<const char*>(std::memchr(from, '\n', end_ - begin_));
     complete = line_end != nullptr;
     const size_t bytes = complete ? line_end - from : end_ - begin_;
-    if (length <= max_line_bytes_) line.append(from, std::min(bytes, max_line_bytes_ + 2 - length));
+    line.append(from, std::min(bytes, kept_bytes - line.size()));
     length += bytes;
     begin_ += bytes + (complete ? 1 : 0);
   }
@@ -65,12 +68,12 @@ std::optional<absl::StatusOr<std::string>> LineReader::Next() {
     return error;
   }
   if (!complete && length == 0) return std::nullopt;
-  if (first_line_ && absl::StartsWith(line, kByteOrderMark)) {
-    line.erase(0, sizeof(kByteOrderMark) - 1);
-    length -= sizeof(kByteOrderMark) - 1;
+  if (first_line_ && line.starts_with(kByteOrderMark)) {
+    line.erase(0, kByteOrderMark.size());
+    length -= kByteOrderMark.size();
   }
   first_line_ = false;
-  if (length == line.size() && absl::EndsWith(line, "\r")) {
+  if (length == line.size() && line.ends_with(kCarriageReturn)) {
     line.pop_back();
     --length;
   }

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "server/image/out_of_memory.h"
 
 namespace lion {
@@ -19,7 +20,7 @@ constexpr int64_t kMaxTargetSide = 1 << 24;
 int64_t HalfRoundedToEven(int64_t n) { return n / 2 + (n % 2 != 0 && n / 2 % 2 != 0 ? 1 : 0); }
 
 absl::Status OutOfRange(const char* what, double found, const char* expected) {
-  return absl::InvalidArgumentError(absl::StrCat("image option ", what, " is ", found, "; expected ", expected));
+  return absl::InvalidArgumentError(absl::StrFormat("image option %s is %.10g; expected %s", what, found, expected));
 }
 
 // The training recipe: the short side to int(size / crop_ratio), then the centre.

@@ -81,9 +81,7 @@ class Exchange {
       : context_(context), method_(method), caller_(caller), arrival_ns_(arrival_ns), deadline_ns_(deadline_ns) {
     if (context.metrics != nullptr) metrics_ = &context.metrics->unknown();
   }
-  ~Exchange() {
-    if (in_flight_) metrics_->AddInFlight(-1);
-  }
+  ~Exchange() { EndFlight(); }
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
@@ -98,7 +96,15 @@ class Exchange {
     }
     // What an earlier try has charged for its reply goes back.
     charge_ = ByteAccount::Charge();
-    if (!parsed_) outline_ = OutlineOf<Request>(message);
+    if (!parsed_) {
+      // gRPC hands a call on without its message where the caller has gone, or its time, before all of it was there.
+      if (!message->Valid()) {
+        return context_.clock->NowNs() >= deadline_ns_
+                   ? absl::DeadlineExceededError("the deadline passed before the request had arrived")
+                   : absl::CancelledError("cancelled before the request had arrived");
+      }
+      outline_ = OutlineOf<Request>(message);
+    }
     absl::StatusOr<ByteAccount::Charge> charge = context_.memory->Take(outline_.bytes);
     if (!charge.ok()) return charge.status();
     charge_ = *std::move(charge);
@@ -129,7 +135,11 @@ class Exchange {
   void Abandon() { abandoned_->store(true, std::memory_order_relaxed); }
 
   // To be called once: the request's answer is this.
-  void Count(absl::StatusCode code) { metrics_->CountRequest(method_, code, context_.clock->NowNs() - arrival_ns_); }
+  void Count(absl::StatusCode code) {
+    metrics_->CountRequest(method_, code, context_.clock->NowNs() - arrival_ns_);
+    // Before its caller can know the answer.
+    EndFlight();
+  }
   // Besides, when it was Start that refused it for good.
   void CountRefused(absl::StatusCode code) {
     const std::optional<RejectReason> reason = RejectReasonOf(code);
@@ -174,6 +184,10 @@ class Exchange {
   int64_t charged_bytes() const { return charge_.bytes(); }
 
  private:
+  void EndFlight() {
+    if (std::exchange(in_flight_, false)) metrics_->AddInFlight(-1);
+  }
+
   const ExchangeContext context_;
   const RpcMethod method_;
   const uint64_t caller_;

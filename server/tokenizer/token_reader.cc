@@ -1,31 +1,26 @@
 #include "server/tokenizer/token_reader.h"
 
 #include <unicode/uchar.h>
-#include <unicode/utf8.h>
 
 #include <algorithm>
+
+#include "server/tokenizer/code_points.h"
 
 namespace lion {
 namespace {
 
 // The end of the white space that begins at byte `at`.
 size_t SpaceEnd(std::string_view text, size_t at) {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
   for (size_t next = at; at < text.size(); at = next) {
-    UChar32 code;
-    U8_NEXT_UNSAFE(bytes, next, code);
-    if (!u_isUWhiteSpace(code)) break;
+    if (!u_isUWhiteSpace(static_cast<UChar32>(NextCode(text, next)))) break;
   }
   return at;
 }
 
 // The beginning, not before `begin`, of the white space that ends at byte `at`.
 size_t SpaceBegin(std::string_view text, size_t begin, size_t at) {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(text.data());
   for (size_t previous = at; at > begin; at = previous) {
-    UChar32 code;
-    U8_PREV_UNSAFE(bytes, previous, code);
-    if (!u_isUWhiteSpace(code)) break;
+    if (!u_isUWhiteSpace(static_cast<UChar32>(PreviousCode(text, previous)))) break;
   }
   return at;
 }

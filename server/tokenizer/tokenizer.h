@@ -42,9 +42,10 @@ struct Encoding {
   bool truncated = false;
 };
 
-// Immutable: any thread may call any method. Time and memory are linear in the length of the text, whatever it holds.
-// Truncating at the end stops reading once enough tokens are there; of a pair with an odd number of tokens to share,
-// once the shorter text is read. All of a text is checked to be UTF-8.
+// Immutable: any thread may call any method. Time is linear in the length of the text, whatever it holds; memory, in
+// the tokens: those of the encoding, or twice max_tokens if that is less. Truncating at the end stops reading once
+// enough tokens are there; of a pair with an odd number of tokens to share, once the shorter text is read. All of a
+// text is checked to be UTF-8.
 //
 // Ids and offsets are those of the package `tokenizers` with encode_special_tokens, but for characters whose properties
 // have changed between its version of Unicode and ICU's (scripts/acceptance/tokenizer.sh lists them).

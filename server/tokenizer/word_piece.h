@@ -15,7 +15,7 @@ namespace lion {
 class WordPiece {
  public:
   // All pieces together, in bytes.
-  static constexpr size_t kMaxBytes = 8 << 20;
+  static constexpr size_t kMaxBytes = 8'000'000;
 
   // pieces[id]; of equal ones the last counts. What begins with `prefix` can stand inside a word, where the prefix is
   // left out. `unknown`: the id of a word that cannot be cut.
@@ -34,6 +34,8 @@ class WordPiece {
   };
   static constexpr uint32_t kFirst = 0, kInside = 1;  // where pieces begin
   static constexpr uint32_t kNoKey = UINT32_MAX;
+  // Even if every piece can stand in both places and shares no byte with another.
+  static_assert(kInside + 2 * kMaxBytes < kNoKey >> 8, "a key must hold the last node");
 
   void Insert(uint32_t node, std::string_view piece, int32_t id);
   Edge& Place(uint32_t key);

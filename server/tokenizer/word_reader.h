@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "server/tokenizer/characters.h"
+#include "server/tokenizer/combining_run.h"
 #include "server/tokenizer/tokenizer.h"
 
 namespace lion {
@@ -30,8 +31,8 @@ struct AsciiTable {
   std::array<char, 128> letters;
 };
 
-// For one thread. What it is made from must outlive it. Time is linear in the text; memory in the longest run of
-// combining marks and in max_code_points.
+// For one thread. What it is made from must outlive it. Time is linear in the text; memory in max_code_points
+// alone.
 class WordReader {
  public:
   // `text` is valid UTF-8. A word of more than max_code_points is too long. `ranges`: wants Word::ranges. There are no
@@ -46,18 +47,12 @@ class WordReader {
   bool Next(Word& word);
 
  private:
-  // A character after normalisation.
-  struct Unit {
-    char32_t code;
-    CharacterKind kind;
-    ByteRange range;
-  };
-
   // Both return whether the word is whole.
   bool TakeAscii(Word& word);
   bool TakeUnits(Word& word);
+  // Whether units_ has one that belongs to no word yet; reads on in the run for it.
+  bool HasUnit();
   void ReadCharacter();
-  void ReadCombiningRun(size_t at);
   void Append(const Unit& unit, Word& word);
 
   const Characters& characters_;
@@ -69,6 +64,7 @@ class WordReader {
   size_t at_ = 0;            // what is before it has been read
   std::vector<Unit> units_;  // made of what was read last
   size_t next_unit_ = 0;     // the first that belongs to no word yet
+  CombiningRun run_;         // where units come from next
   int64_t code_points_ = 0;  // of the word in the making
 };
 

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
+#include "engine/speed.h"
 #include "tests/support/golden.h"
 
 namespace lion::bench {
@@ -70,6 +72,40 @@ TEST(LocalBenchTest, RefusesWhatTheModelDoesNotTake) {
   flags.lengths = {100'000};
   EXPECT_THAT(MeasureLocal(flags).status().message(), HasSubstr("--lengths 100000: the model has "));
   EXPECT_EQ(MeasureLocal(Of("vision/no_such_case")).status().code(), absl::StatusCode::kNotFound);
+}
+
+// Of one small layer; its forward pass throws.
+class ThrowingEngine : public Engine {
+ public:
+  ThrowingEngine() {
+    config_.modality = Modality::kText;
+    config_.width = 8;
+    config_.mlp_width = 32;
+    config_.depth = 1;
+  }
+  absl::Status Forward(std::span<const Request>, std::span<Result>) override { throw std::runtime_error("it rains"); }
+  absl::StatusOr<int64_t> CountTokens(int64_t, int64_t) const override { return absl::InvalidArgumentError("text"); }
+  absl::Status CheckText(const TextInput&) const override { return absl::OkStatus(); }
+  const ModelConfig& config() const override { return config_; }
+  std::string device() const override { return "none"; }
+  std::string isa() const override { return "none"; }
+  ComputeType compute_type() const override { return ComputeType::kFloat32; }
+  MixerForm mixer() const override { return MixerForm::kChunk; }
+  int threads() const override { return 1; }
+  int64_t max_batch_tokens() const override { return 100; }
+  int64_t weight_bytes() const override { return 0; }
+  int64_t bytes_per_token() const override { return 0; }
+
+ private:
+  ModelConfig config_;
+};
+
+TEST(LocalBenchTest, WhatTheEngineThrowsIsNotBlamedOnTheProducts) {
+  ThrowingEngine engine;
+  const std::vector<int32_t> ids(3);
+  Request request;
+  request.text.ids = ids;
+  EXPECT_EQ(MeasureSpeed(engine, {&request, 1}, {}).status(), absl::InternalError("the forward pass failed: it rains"));
 }
 
 TEST(LocalBenchTest, ReportsRatiosForPeopleAndNanosecondsForPrograms) {

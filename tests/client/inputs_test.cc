@@ -66,6 +66,18 @@ TEST(LineReaderTest, ALineThatIsTooLongFailsAlone) {
               ElementsAre("short", "INVALID_ARGUMENT: the line has 300000 bytes; expected 10 at most", "last"));
 }
 
+TEST(LineReaderTest, AByteOrderMarkTakesNothingFromTheLongestLine) {
+  const std::string mark = "\xEF\xBB\xBF";
+  for (const std::string end : {"", "\n", "\r\n"}) {
+    for (size_t bytes = 6; bytes <= 10; ++bytes) {
+      const std::string line = std::string("0123456789").substr(0, bytes);
+      EXPECT_THAT(Lines(mark + line + end, 10), ElementsAre(line)) << bytes;
+    }
+    EXPECT_THAT(Lines(mark + "0123456789x" + end, 10),
+                ElementsAre("INVALID_ARGUMENT: the line has 11 bytes; expected 10 at most"));
+  }
+}
+
 TEST(LineReaderTest, AFolderCannotBeRead) {
   const TemporaryFolder folder;
   auto reader = LineReader::Open(folder.Path(""), 10);

@@ -63,11 +63,11 @@ class RpcTest : public ::testing::Test {
       EXPECT_TRUE(loaded.ok()) << loaded.status();
       tokenizer = *std::move(loaded);
     }
-    absl::StatusOr<std::unique_ptr<ModelService>> model =
-        ModelService::Create({.name = name, .parameters = 42, .weights = "puppet.pth"}, std::move(engine),
-                             std::move(tokenizer), options, shared, [this, name](const absl::Status&) {
-                               server_->SetFailed({"", name});
-                             });
+    absl::StatusOr<std::unique_ptr<ModelService>> model = ModelService::Create(
+        {.name = name, .parameters = 42, .weights = "puppet.pth", .metrics = metrics_}, std::move(engine),
+        std::move(tokenizer), options, shared, [this, name](const absl::Status&) {
+          server_->SetFailed({"", name});
+        });
     EXPECT_TRUE(model.ok()) << model.status();
     names_.push_back(name);
     models_.push_back(*std::move(model));
@@ -214,7 +214,8 @@ class RpcTest : public ::testing::Test {
   FairBudget device_turn_{1};
   PreparePool decode_pool_{{.threads = 2}, &clock_, &decode_bytes_};
   PreparePool tokenize_pool_{{.threads = 2, .max_queue_work = int64_t{64} << 20, .kind = kTextKind}, &clock_, nullptr};
-  bool with_tokenizer_ = true;  // the next models of texts
+  ModelMetrics* metrics_ = &ModelMetrics::None();  // of the next models
+  bool with_tokenizer_ = true;                     // the next models of texts
   // 200 tokens: special ones, letters, digits, common words and endings.
   const std::string tokenizer_folder_ = testing::SourcePath("tests/golden/text/lion_s_mlm");
   std::vector<std::string> names_;

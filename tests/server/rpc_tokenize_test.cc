@@ -108,6 +108,16 @@ TEST_F(RpcTokenizeTest, BadInputs) {
   EXPECT_EQ(answer.tokenize.results(3).error().code(), grpc::INVALID_ARGUMENT);
 }
 
+TEST_F(RpcTokenizeTest, MoreTextThanOtherCallsCanWaitForIsRefused) {
+  ServeTexts();
+  // The tokens of so many spaces are none, but those of other bytes would be as many.
+  const std::string most((1 << 19) - 3, ' ');
+  EXPECT_EQ(Tokenize(Texts({most})).tokenize.results(0).tokens_size(), 2);
+  ExpectError(Tokenize(Texts({most + " "})), grpc::INVALID_ARGUMENT,
+              AllOf(HasSubstr("524286 bytes of text"), HasSubstr("524285 for 1 inputs: split the call")));
+  ExpectError(Tokenize(Texts({most, "a"})), grpc::INVALID_ARGUMENT, HasSubstr("524282 for 2 inputs"));
+}
+
 TEST_F(RpcTokenizeTest, MoreTextThanAReplyHoldsIsRefusedByItsBytes) {
   ServeTexts({.max_reply_bytes = 19'200});
   ExpectError(Tokenize(Texts({std::string(98, '.')})), grpc::INVALID_ARGUMENT,

@@ -64,7 +64,8 @@ absl::StatusOr<std::vector<Work>> Images(const LocalFlags& flags, const ModelCon
   return work;
 }
 
-// Inputs that are not all alike to the eye of a cache, but cost what any others do.
+// One input, which the batch holds several times: it costs what different ones of its size do. Its own tokens or pixels
+// differ from each other.
 class Inputs {
  public:
   Inputs(const Work& work, int64_t batch, const ModelConfig& config) {

@@ -90,5 +90,13 @@ TEST(Characters, CanonicalOrderMovesMarksAndLeavesTheirPlaces) {
   EXPECT_THAT(Offsets(*tokenizer, "a\u0301\u302eb", {.special_tokens = false}), ElementsAre("0-1", "1-3", "6-7"));
 }
 
+TEST(Characters, CanonicalOrderOfManyClassesKeepsThePlacesOfDroppedMarksToo) {
+  const auto tokenizer = MakeTokenizer("a\n##b\n##\u1b44\n##\U0001d165\n##\u302e\n");
+  // Between them a joiner, which is cleaned away, and a mark that is two, both dropped.
+  const std::string text = "a\u302e\u200d\u0344\U0001d165\u1b44\u0301b";
+  EXPECT_THAT(Tokens(*tokenizer, text), ElementsAre("a", "##\u1b44", "##\U0001d165", "##\u302e", "##b"));
+  EXPECT_THAT(Offsets(*tokenizer, text, {.special_tokens = false}), ElementsAre("0-1", "1-4", "7-9", "9-13", "18-19"));
+}
+
 }  // namespace
 }  // namespace lion
