@@ -1,4 +1,5 @@
-// Views of a file's bytes, little-endian reads, overflow-checked sizes and error texts. For model_loader and the tokenizer.
+// Views of a file's bytes, little-endian reads, overflow-checked sizes and error texts. For model_loader and the
+// tokenizer.
 #pragma once
 
 #include <cstdint>
