@@ -115,17 +115,6 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
   PreparePool tokenize_pool(tokenize, &clock, /*bytes=*/nullptr);
   Metrics metrics(version, "cpu");
   std::atomic<bool> serving = false, device_failed = false;
-  std::unique_ptr<HttpPages> metrics_server;
-  if (config.metrics_port >= 0) {
-    absl::StatusOr<std::unique_ptr<HttpPages>> listening =
-        ServeMetrics(config.rpc.host, config.metrics_port, metrics, [&] { return serving && !device_failed; });
-    if (!listening.ok()) {
-      LogError(listening.status().message());
-      return kExitPort;
-    }
-    metrics_server = *std::move(listening);
-    LogInfo(absl::StrCat("metrics on port ", metrics_server->port()));
-  }
   const SharedResources shared = {.clock = &clock,
                                   .decode_pool = &decode_pool,
                                   .decode_bytes = &decode_bytes,
@@ -147,6 +136,18 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
   rpc.SetServing(services, false);
   LogInfo(absl::StrCat("listening on ", config.rpc.host, " port ", rpc.port(), ", NOT_SERVING until warmed up, up to ",
                        open_files, " open files"));
+
+  std::unique_ptr<HttpPages> metrics_server;
+  if (config.metrics_port >= 0) {
+    absl::StatusOr<std::unique_ptr<HttpPages>> listening =
+        ServeMetrics(config.rpc.host, config.metrics_port, metrics, [&] { return serving && !device_failed; });
+    if (!listening.ok()) {
+      LogError(listening.status().message());
+      return kExitPort;
+    }
+    metrics_server = *std::move(listening);
+    LogInfo(absl::StrCat("metrics on port ", metrics_server->port()));
+  }
 
   const auto set_ready = [&](bool ready) {
     serving = ready;
