@@ -23,7 +23,9 @@ int64_t SpecialTokens(const TextOrPair& text) { return text.second.has_value() ?
 // memmem, because it is fast whatever the text: this is on one of gRPC's threads.
 int64_t Count(std::string_view text, std::string_view word) {
   int64_t count = 0;
-  while (const void* found = memmem(text.data(), text.size(), word.data(), word.size())) {
+  while (!text.empty()) {
+    const void* const found = memmem(text.data(), text.size(), word.data(), word.size());
+    if (found == nullptr) break;
     ++count;
     text.remove_prefix(static_cast<size_t>(static_cast<const char*>(found) - text.data()) + word.size());
   }
