@@ -15,6 +15,7 @@ class RpcHeldTextsTest : public RpcStreamTest {
     const auto wait = [this](const absl::Status&) {
       ++running_;
       while (!released_) std::this_thread::yield();
+      --running_;
     };
     for (int i = 0; i < 2; ++i) ASSERT_TRUE(tokenize_pool_.Submit({{.work = 1, .run = wait}}, 0).ok());
     while (running_ < 2) std::this_thread::yield();
@@ -32,6 +33,8 @@ class RpcHeldTextsTest : public RpcStreamTest {
   }
   void TearDown() override {
     released_ = true;
+    // The threads read this object: it must not go before they have gone on.
+    while (running_ > 0) std::this_thread::yield();
     RpcStreamTest::TearDown();
   }
 
