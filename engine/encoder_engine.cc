@@ -155,7 +155,7 @@ absl::Status EncoderEngine::RunMixer(const EncoderLayer& layer) {
   }
   if (config_.variant == Variant::kLionS) {
     // An image's first token is the class token, which does not decay.
-    const absl::Status status =
+    absl::Status status =
         run().log_decay(*context_, {.kind = vision ? DecayKind::kSelectiveVision : DecayKind::kSelectiveText,
                                     .values = gate_,
                                     .rows = tokens,

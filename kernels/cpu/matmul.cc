@@ -53,7 +53,7 @@ struct Arguments {
 struct ArgumentShape {
   int64_t height, inputs, outputs, scratch_bytes;
   DataType source, target;
-  auto operator<=>(const ArgumentShape&) const = default;
+  auto operator<=>(const ArgumentShape&) const = default;  // NOLINT(modernize-use-nullptr): clang-tidy's error
 };
 
 // A number for each shape: few, whatever the number of layers and of reloads.

@@ -113,6 +113,7 @@ void ConvertReply(const v1::FillMaskRequest&, const ModelService& model, InputRe
   }
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): as its namesakes have it
 void ConvertReply(const v1::TokenizeRequest&, const ModelService& model, InputReply reply, v1::TokenizedInput* out) {
   if (!reply.status.ok()) {
     *out->mutable_error() = ToError(reply.status);

@@ -222,6 +222,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   void Answer(Item* item, InferenceReply reply) {
     Outgoing outgoing;
     const absl::Status status = MakeResponse(*item, std::move(reply), &outgoing.message);
+    std::shared_ptr<ExchangeOfThis> unsent;
     {
       MutexLock lock(mutex_);
       if (!status.ok()) Fail(status);
@@ -233,10 +234,11 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
         outgoing_.push_back(std::move(outgoing));
       } else {
         held_bytes_ -= outgoing.bytes;
+        unsent = std::move(outgoing.exchange);
       }
     }
     // Nothing of the server may be held any more once the stream can end.
-    outgoing.exchange.reset();
+    unsent.reset();
     GoOn();
   }
 
