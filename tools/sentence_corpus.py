@@ -14,8 +14,15 @@ import subprocess
 import urllib.request
 import zlib
 
-DESCRIPTIONS = "http://deb.debian.org/debian/dists/bookworm/main/i18n/Translation-en.xz"
 SPLIT = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[\"'(]?[A-Z])")
+
+
+def descriptions_address():
+    """Where apt's first source, the distribution itself, keeps the descriptions of its packages."""
+    targets = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)",
+                              "Created-By: Packages"], check=True, capture_output=True, text=True).stdout
+    site, release, component = targets.splitlines()[0].split()
+    return f"{site.rstrip('/')}/dists/{release}/{component}/i18n/Translation-en.xz"
 
 
 def fetch(package, folder):
@@ -86,7 +93,7 @@ def descriptions(folder):
     path = folder / "downloads" / "Translation-en.xz"
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists():
-        with urllib.request.urlopen(DESCRIPTIONS) as reply:
+        with urllib.request.urlopen(descriptions_address()) as reply:
             path.write_bytes(reply.read())
     for record in lzma.decompress(path.read_bytes()).decode().split("\n\n"):
         if match := re.search(r"Description-en: (.*)", record, re.S):
