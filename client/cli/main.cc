@@ -79,7 +79,9 @@ void AddLocalFlags(CLI::App* command, CLI::Option_group* load, bench::LocalFlags
   group->add_option("--lengths", flags.lengths, "Texts of so many tokens; unset: 32,128,512,4096")
       ->delimiter(',')
       ->check(CLI::Range(1, 1'000'000));
-  group->add_option("--batches", flags.batches, "Inputs at a time")->delimiter(',')->check(CLI::Range(1, 10'000));
+  group->add_option("--batches", flags.batches, "Inputs at a time; unset: 1,8")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 10'000));
   group->add_option("--seconds", flags.seconds, "About as long for each row")
       ->check(CheckSeconds)
       ->capture_default_str();
