@@ -111,7 +111,7 @@ def work(rank, student, texts, cache, tokenizer, folder, o):
         start = time.monotonic()
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(min(spent / (60 * o.minutes), 1), o.lr)
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=lion_text.HAS_FAST_BFLOAT16):
             tokens = student(ids, keep).float()
         parts = losses(tokens, keep, words, target_words, target)
         loss = sum(weight * part for weight, part in zip((o.word, o.sentence, o.similarity), parts))

@@ -6,6 +6,7 @@ on the right; padding contributes nothing. Symbols: B sequences, L tokens, D wid
 
 import json
 import pathlib
+import re
 
 import torch
 from torch import nn
@@ -14,6 +15,8 @@ from torch.nn import functional as F
 import safetensors_file
 
 GATE_FLOOR = 1e-7
+# Where the processor has no units for it, bfloat16 is far slower than float32.
+HAS_FAST_BFLOAT16 = re.search(r"\b(avx512_bf16|amx_bf16)\b", pathlib.Path("/proc/cpuinfo").read_text()) is not None
 WITHOUT_DECAY = "lion-lit", "linear_attention"
 
 

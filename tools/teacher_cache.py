@@ -76,7 +76,7 @@ class Cache:
                 wait_while(pause_file)
                 ids, keep = lion_text.pad([part[i][0] for i in batch])
                 ids, keep = ids[:, :LONGEST], keep[:, :LONGEST]
-                with torch.autocast("cpu", torch.bfloat16):
+                with torch.autocast("cpu", torch.bfloat16, enabled=lion_text.HAS_FAST_BFLOAT16):
                     tokens = teacher(ids, keep).float()
                 embeddings[batch] = lion_text.mean_pool(tokens, keep)
                 words = [part[i][1][:LONGEST] for i in batch]

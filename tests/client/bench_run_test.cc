@@ -219,7 +219,7 @@ TEST_F(BenchRunTest, ANumberOfCallsEndsTheRunInPlaceOfADuration) {
   EXPECT_EQ(closed.succeeded, 77);
 }
 
-TEST_F(BenchRunTest, ErrorsAreCountedByCodeAndAreInNoLatency) {
+TEST_F(BenchRunTest, ErrorsAreCountedByCodeAndAreInNoLatencyButTheirOwn) {
   server_.service_ns = [](int64_t call) { return call % 10 == 0 ? 900 * kMs : 10 * kMs; };
   server_.status = [](int64_t call) {
     if (call % 10 != 0) return absl::OkStatus();
@@ -233,9 +233,10 @@ TEST_F(BenchRunTest, ErrorsAreCountedByCodeAndAreInNoLatency) {
   EXPECT_EQ(summary.from_schedule.count, 900);
   EXPECT_EQ(summary.from_schedule.max_ns, 10 * kMs);
   ASSERT_EQ(summary.failures.size(), 2u);
-  EXPECT_EQ(summary.failures[0].count, 75);
+  EXPECT_EQ(summary.failures[0].from_send.count, 75);
   EXPECT_EQ(summary.failures[0].example, absl::ResourceExhaustedError("full 10"));
-  EXPECT_EQ(summary.failures[1].count, 25);
+  EXPECT_EQ(summary.failures[1].from_send.count, 25);
+  EXPECT_EQ(summary.failures[0].from_send.max_ns, 900 * kMs);
   EXPECT_TRUE(absl::IsDeadlineExceeded(summary.failures[1].example));
   EXPECT_NEAR(summary.answered, 90, 0.2);
   EXPECT_THAT(Warned(summary), HasSubstr("100 calls failed"));

@@ -41,6 +41,7 @@ void RunRecord::AddAnswer(size_t size, const Answer& answer, const CallTimes& ti
   if (!answer.status.ok()) {
     Failures& same_code = failures[answer.status.code()];
     if (same_code.count++ == 0) same_code.example = answer.status;
+    same_code.from_send.Record(times.done_ns - times.sent_ns);
     return;
   }
   by_size[size].Add(answer, times);

@@ -42,6 +42,7 @@ struct Successes {
 struct Failures {
   int64_t count = 0;
   absl::Status example;  // the first one
+  Histogram from_send;   // until the error came
 };
 
 // Of the measured part of a run: the calls scheduled after the warm-up, whenever they were answered, unless said

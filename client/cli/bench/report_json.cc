@@ -115,11 +115,12 @@ std::string ReportJson(const BenchFlags& flags, const v1::Model& model, const Su
     json["sizes"].push_back(std::move(entry));
   }
   json["errors"] = Json::array();
-  for (const Failures& failures : summary.failures) {
+  for (const FailureSummary& failures : summary.failures) {
     Json entry;
     entry["code"] = absl::StatusCodeToString(failures.example.code());
-    entry["count"] = failures.count;
+    entry["count"] = failures.from_send.count;
     entry["message"] = std::string(failures.example.message());
+    entry["from_send"] = LatencyJson(failures.from_send);
     json["errors"].push_back(std::move(entry));
   }
   json["warnings"] = summary.warnings;

@@ -1,3 +1,4 @@
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ std::string Milliseconds(double ns) {
   return absl::StrFormat("%.*f", digits, ms);
 }
 
+std::string MillisecondsOrDash(const std::optional<int64_t>& ns) {
+  return ns.has_value() ? Milliseconds(static_cast<double>(*ns)) : "-";
+}
+
 std::string Number(double value) {
   if (value >= 10'000) return FormatCount(static_cast<uint64_t>(value));
   return absl::StrFormat("%.*f", value < 1000 ? 1 : 0, value);
@@ -40,7 +45,7 @@ Row LatencyRow(const std::string& name, const LatencySummary& latency) {
   if (latency.count == 0) return {name, "0", "-", "-", "-", "-", "-", "-"};
   Row row = {name, absl::StrCat(latency.count), Milliseconds(latency.mean_ns)};
   for (const auto& ns : latency.percentiles_ns) {
-    row.push_back(ns.has_value() ? Milliseconds(static_cast<double>(*ns)) : "-");
+    row.push_back(MillisecondsOrDash(ns));
   }
   row.push_back(Milliseconds(static_cast<double>(latency.max_ns)));
   return row;
@@ -131,12 +136,15 @@ std::string Unsupported(const Summary& summary) {
 
 std::string Errors(const Summary& summary) {
   if (summary.failures.empty()) return "";
-  std::vector<Row> rows = {{"COUNT", "ERROR", "THE FIRST ONE'S MESSAGE"}};
-  for (const Failures& failures : summary.failures) {
-    rows.push_back({absl::StrCat(failures.count), absl::StatusCodeToString(failures.example.code()),
+  std::vector<Row> rows = {{"COUNT", "ERROR", "AFTER: p50", "p99", "MAX ms", "THE FIRST ONE'S MESSAGE"}};
+  for (const FailureSummary& failures : summary.failures) {
+    const LatencySummary& after = failures.from_send;
+    rows.push_back({absl::StrCat(after.count), absl::StatusCodeToString(failures.example.code()),
+                    MillisecondsOrDash(after.percentiles_ns[0]), MillisecondsOrDash(after.percentiles_ns[2]),
+                    Milliseconds(static_cast<double>(after.max_ns)),
                     Printable(std::string(failures.example.message()))});
   }
-  return absl::StrCat("\n", Table(rows, "rll"));
+  return absl::StrCat("\n", Table(rows, "rlrrrl"));
 }
 
 }  // namespace

@@ -58,9 +58,12 @@ Summary Summarize(const BenchFlags& flags, const std::vector<SizeShare>& mix, co
     summary.sizes.push_back({mix[i], static_cast<double>(size.tokens) / images, Summarize(size.from_schedule),
                              Summarize(size.server_total)});
   }
-  for (const auto& [code, failures] : record.failures) summary.failures.push_back(failures);
-  std::stable_sort(summary.failures.begin(), summary.failures.end(),
-                   [](const Failures& a, const Failures& b) { return a.count > b.count; });
+  for (const auto& [code, failures] : record.failures) {
+    summary.failures.push_back({failures.example, Summarize(failures.from_send)});
+  }
+  std::stable_sort(
+      summary.failures.begin(), summary.failures.end(),
+      [](const FailureSummary& a, const FailureSummary& b) { return a.from_send.count > b.from_send.count; });
   summary.warnings = Warnings(flags, summary);
   return summary;
 }

@@ -29,6 +29,11 @@ struct SizeSummary {
   LatencySummary server_total;
 };
 
+struct FailureSummary {
+  absl::Status example;      // the first one of its code
+  LatencySummary from_send;  // until the error came; its count is that of the failures
+};
+
 struct Summary {
   // Of the counted calls.
   int64_t scheduled = 0;
@@ -60,7 +65,7 @@ struct Summary {
   LatencySummary send_lag;
 
   std::vector<SizeSummary> sizes;
-  std::vector<Failures> failures;  // the most frequent code first
+  std::vector<FailureSummary> failures;  // the most frequent code first
   std::vector<std::string> warnings;
 };
 
