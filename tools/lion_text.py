@@ -162,6 +162,11 @@ def embed(model, sequences, tokens_per_batch=4096, dtype=torch.float32):
     return result
 
 
+def width(folder):
+    """Of the embeddings of the model in a folder."""
+    return json.loads((pathlib.Path(folder) / "config.json").read_text())["hidden_size"]
+
+
 def load(folder):
     folder = pathlib.Path(folder)
     config = json.loads((folder / "config.json").read_text())

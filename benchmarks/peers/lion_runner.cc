@@ -1,5 +1,5 @@
-// lion_runner: our side of benchmarks/peers. Loads a model and images, then answers commands on its standard input, one
-// line of JSON each, as peer.py does: benchmarks/peers/README.md has the protocol.
+// lion_runner: our side of benchmarks/peers. Loads a model and images or texts, then answers commands on its standard
+// input, one line of JSON each, as peer.py does: benchmarks/peers/README.md has the protocol.
 #include <malloc.h>
 
 #include <CLI/CLI.hpp>
@@ -15,7 +15,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "engine/engine.h"
 #include "model_loader/model_loader.h"
 
@@ -27,6 +29,7 @@ constexpr int64_t kMaxSide = 16'384;
 struct Flags {
   std::string model;
   std::string images;  // float32 [batch, 3, side, side], normalised
+  std::string texts;   // token ids in decimal, a text a line
   int64_t side = 224;  // pixels
   int64_t batch = 1;
   std::string type = "float32";
@@ -60,25 +63,87 @@ absl::StatusOr<std::vector<float>> ReadImages(const Flags& flags) {
   return pixels;
 }
 
+absl::StatusOr<std::vector<std::vector<int32_t>>> ReadTexts(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return absl::NotFoundError(absl::StrCat(path, ": cannot be opened"));
+  std::vector<std::vector<int32_t>> texts;
+  for (std::string line; std::getline(file, line);) {
+    std::vector<int32_t>& ids = texts.emplace_back();
+    for (const absl::string_view word : absl::StrSplit(line, ' ', absl::SkipEmpty())) {
+      if (!absl::SimpleAtoi(word, &ids.emplace_back())) {
+        return absl::InvalidArgumentError(absl::StrCat(path, ": expected token ids, found ", word));
+      }
+    }
+  }
+  return texts;
+}
+
+// One batch, of images or of texts.
+struct Batch {
+  std::vector<float> pixels;
+  std::vector<std::vector<int32_t>> texts;
+  std::vector<Request> requests;  // into those above
+
+  absl::Status CheckFor(const Engine& engine, int64_t side) const {
+    if (texts.empty()) return engine.CountTokens(side, side).status();
+    for (const Request& request : requests) {
+      if (absl::Status status = engine.CheckText(request.text); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+};
+
+absl::StatusOr<Batch> ReadBatch(const Flags& flags, const ModelConfig& config) {
+  const char* const kinds[] = {"vision", "text"};
+  const bool is_text = !flags.texts.empty();
+  if (is_text != (config.modality == Modality::kText)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flags.model, ": expected a ", kinds[is_text], " model, found a ", kinds[!is_text], " model"));
+  }
+  Batch batch;
+  if (is_text) {
+    absl::StatusOr<std::vector<std::vector<int32_t>>> texts = ReadTexts(flags.texts);
+    if (!texts.ok()) return texts.status();
+    batch.texts = *std::move(texts);
+    for (const auto& ids : batch.texts) batch.requests.push_back({.text = {.ids = ids}, .embedding = true});
+    return batch;
+  }
+  absl::StatusOr<std::vector<float>> pixels = ReadImages(flags);
+  if (!pixels.ok()) return pixels.status();
+  batch.pixels = *std::move(pixels);
+  for (int64_t i = 0; i < flags.batch; ++i) {
+    const float* image = batch.pixels.data() + i * 3 * flags.side * flags.side;
+    batch.requests.push_back(
+        {.image = {PixelLayout::kPlanarFloat32, image, flags.side, flags.side}, .embedding = true});
+  }
+  return batch;
+}
+
+int64_t CountTokens(const Flags& flags, const Batch& batch, const ModelConfig& config) {
+  if (batch.texts.empty()) {
+    const int64_t patches = flags.side / config.patch_size;
+    return flags.batch * (patches * patches + 1);
+  }
+  int64_t tokens = 0;
+  for (const auto& ids : batch.texts) tokens += static_cast<int64_t>(ids.size());
+  return tokens;
+}
+
 // A loaded model, and one batch that it runs again and again.
 class Runner {
  public:
   static absl::StatusOr<std::unique_ptr<Runner>> Create(const Flags& flags) {
-    absl::StatusOr<std::vector<float>> pixels = ReadImages(flags);
-    if (!pixels.ok()) return pixels.status();
     absl::StatusOr<LoadedModel> model = LoadModel(flags.model, {});
     if (!model.ok()) return model.status();
-    if (model->config.modality != Modality::kVision) {
-      return absl::InvalidArgumentError(absl::StrCat(flags.model, ": expected a vision model, found a text model"));
-    }
-    const int64_t patches = flags.side / model->config.patch_size;
+    absl::StatusOr<Batch> batch = ReadBatch(flags, model->config);
+    if (!batch.ok()) return batch.status();
     absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(
         *model, {.compute_type = flags.type == "float32" ? ComputeType::kFloat32 : ComputeType::kBFloat16,
                  .threads = flags.threads,
-                 .max_batch_tokens = flags.batch * (patches * patches + 1)});
+                 .max_batch_tokens = CountTokens(flags, *batch, model->config)});
     if (!engine.ok()) return engine.status();
-    if (const auto tokens = (*engine)->CountTokens(flags.side, flags.side); !tokens.ok()) return tokens.status();
-    return std::unique_ptr<Runner>(new Runner(flags, *std::move(pixels), *std::move(engine)));
+    if (absl::Status status = batch->CheckFor(**engine, flags.side); !status.ok()) return status;
+    return std::unique_ptr<Runner>(new Runner(*std::move(batch), *std::move(engine)));
   }
 
   const Engine& engine() const { return *engine_; }
@@ -93,7 +158,7 @@ class Runner {
 
   absl::StatusOr<double> RunMs() {
     const auto start = std::chrono::steady_clock::now();
-    const absl::Status status = engine_->Forward(requests_, results_);
+    const absl::Status status = engine_->Forward(batch_.requests, results_);
     const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     if (!status.ok()) return status;
     for (const Result& result : results_) {
@@ -114,17 +179,11 @@ class Runner {
   }
 
  private:
-  Runner(const Flags& flags, std::vector<float> pixels, std::unique_ptr<Engine> engine)
-      : pixels_(std::move(pixels)), engine_(std::move(engine)), results_(static_cast<size_t>(flags.batch)) {
-    for (int64_t i = 0; i < flags.batch; ++i) {
-      const float* image = pixels_.data() + i * 3 * flags.side * flags.side;
-      requests_.push_back({.image = {PixelLayout::kPlanarFloat32, image, flags.side, flags.side}, .embedding = true});
-    }
-  }
+  Runner(Batch batch, std::unique_ptr<Engine> engine)
+      : batch_(std::move(batch)), engine_(std::move(engine)), results_(batch_.requests.size()) {}
 
-  std::vector<float> pixels_;
+  Batch batch_;
   std::unique_ptr<Engine> engine_;
-  std::vector<Request> requests_;
   std::vector<Result> results_;
   int64_t baseline_ = 0;  // bytes
 };
@@ -156,9 +215,11 @@ int Fail(const absl::Status& status) {
 
 int Main(int argc, char** argv) {
   Flags flags;
-  CLI::App app("Runs a vision model on command: benchmarks/peers/README.md");
+  CLI::App app("Runs a model on command: benchmarks/peers/README.md");
   app.add_option("model", flags.model, "checkpoint file or folder")->required();
-  app.add_option("--images", flags.images, "file: float32 [batch, 3, side, side], normalised")->required();
+  auto* images = app.add_option("--images", flags.images, "file: float32 [batch, 3, side, side], normalised");
+  app.add_option("--texts", flags.texts, "file: token ids, a text a line; with it, --side and --batch mean nothing")
+      ->excludes(images);
   app.add_option("--side", flags.side, "pixels")->check(CLI::Range(int64_t{1}, kMaxSide));
   app.add_option("--batch", flags.batch, "images a run")->check(CLI::Range(int64_t{1}, int64_t{1024}));
   app.add_option("--type", flags.type)->check(CLI::IsMember({"float32", "bfloat16"}));

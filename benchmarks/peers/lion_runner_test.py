@@ -77,6 +77,25 @@ class LionRunnerTest(unittest.TestCase):
         text = self.make("text", "--modality", "text", "--vocabulary", "300")
         self.expect_error(self.run_lines(["run"], model=text), "expected a vision model, found a text model")
 
+    def run_texts(self, content, lines=("run",)):
+        model = self.make("text", "--modality", "text", "--vocabulary", "300", "--variant", "s")
+        texts = self.folder / "texts"
+        texts.write_text(content)
+        return subprocess.run([RUNNER, model, "--texts", texts], input="".join(f"{line}\n" for line in lines), text=True,
+                              capture_output=True)
+
+    def test_texts_of_any_lengths_are_one_batch(self):
+        out = self.folder / "embeddings.f32"
+        done = self.run_texts("2 9 17 3\n2 3\n2 9 17 3\n", ["run", f"write {out}"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        numbers = struct.unpack(f"<{3 * WIDTH}f", out.read_bytes())
+        self.assertEqual(numbers[:WIDTH], numbers[2 * WIDTH:])
+        self.assertNotEqual(numbers[:WIDTH], numbers[WIDTH:2 * WIDTH])
+
+    def test_texts_must_be_ids_of_the_vocabulary(self):
+        self.expect_error(self.run_texts("2 nine 3\n"), "expected token ids, found nine")
+        self.expect_error(self.run_texts("2 300 3\n"), "300")
+
 
 if __name__ == "__main__":
     RUNNER = sys.argv.pop(1)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The same weights and images through our engine, PyTorch, ONNX Runtime and OpenVINO: run.sh [FLAGS of compare.py].
+# The same weights and texts through our engine, transformers and PyTorch: run.sh --text [FLAGS of text.py].
 # Makes a virtual environment from PyPI (build/peers/venv, or $LION_PEERS_VENV), and lion_runner if it is not built.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -23,5 +24,8 @@ if [[ $(cat "$venv/wanted" 2> /dev/null) != "$wanted" ]]; then
   "$venv/bin/python" -c 'import torch' 2> /dev/null || "$venv/bin/python" $here/cuda_stand_ins.py
   "$venv/bin/python" -c 'import torch, onnxruntime, openvino'
   echo "$wanted" > "$venv/wanted"
+fi
+if [[ ${1:-} == --text ]]; then
+  exec "$venv/bin/python" $here/text.py "${@:2}"
 fi
 exec "$venv/bin/python" $here/compare.py "$@"
