@@ -6,7 +6,7 @@ set -eu
 
 build="ca-certificates cmake ninja-build g++ pkg-config libgrpc++-dev protobuf-compiler protobuf-compiler-grpc
   libprotobuf-dev libabsl-dev libcli11-dev nlohmann-json3-dev libspdlog-dev libdnnl-dev libhwy-dev libjpeg-dev libpng-dev
-  libwebp-dev prometheus-cpp-dev zlib1g-dev libicu-dev"
+  libwebp-dev prometheus-cpp-dev zlib1g-dev libicu-dev libssl-dev"
 # qemu-user: processors of other kinds than this machine's.
 test="libgtest-dev libgmock-dev libbenchmark-dev qemu-user"
 # The clang of Debian 13 and of 12. llvm: for the names of functions in the sanitizers' reports.

@@ -163,12 +163,44 @@ std::vector<Settle> AddEngineFlags(CLI::App& app, EngineOptions& engine) {
   return settle;
 }
 
+std::vector<Settle> AddSecurityFlags(CLI::App& app, ServerConfig& config) {
+  RpcServerOptions& rpc = config.rpc;
+  Add(app, "--unix-socket", rpc.unix_socket, "a path to listen on as well, without TLS");
+  auto mode = std::make_shared<std::string>("660");
+  Add(app, "--unix-socket-mode", *mode, "its permissions, octal: whoever may write may connect")
+      ->check([](const std::string& text) {
+        const bool octal = text.size() >= 3 && text.size() <= 4 && text.find_first_not_of("01234567") == text.npos;
+        return octal && std::stoi(text, nullptr, 8) <= 0777 ? "" : "got '" + text + "', want an octal number to 777";
+      });
+  Add(app, "--tls-cert", config.secrets.tls.certificate,
+      "a file of the server's certificate and those above it, in PEM; read again when it changes, as those below");
+  Add(app, "--tls-key", config.secrets.tls.key, "a file of its key, in PEM");
+  Add(app, "--tls-client-ca", config.secrets.tls.client_ca,
+      "a file of authorities, in PEM, one of which must have signed a caller's certificate");
+  Add(app, "--token-file", config.secrets.token_file,
+      "a file of tokens, one a line, one of which a call must bring: authorization: Bearer TOKEN");
+  app.add_flag(
+         "--no-reflection", [&rpc](int64_t) { rpc.reflection = false; }, "do not tell callers the API")
+      ->envname("LION_NO_REFLECTION");
+  const CLI::Range seconds(int64_t{0}, int64_t{2'000'000});
+  Add(app, "--max-connection-age-s", rpc.connections.max_age_s,
+      "after which a client has to connect again, give or take a tenth; 0: never")
+      ->check(seconds);
+  Add(app, "--max-connection-age-grace-s", rpc.connections.max_age_grace_s,
+      "what its open calls and streams have left then; 0: any time")
+      ->check(seconds);
+  Add(app, "--max-connection-idle-s", rpc.connections.max_idle_s, "the same for a connection without calls; 0: never")
+      ->check(seconds);
+  return {[mode, &rpc] { rpc.unix_socket_mode = std::stoi(*mode, nullptr, 8); }};
+}
+
 std::vector<Settle> AddServingFlags(CLI::App& app, ServerConfig& config) {
   const CLI::Range positive(int64_t{1}, int64_t{1} << 40);
   const CLI::Range not_negative(int64_t{0}, int64_t{1} << 40);
   ModelServiceOptions& service = config.start_up.service;
   Add(app, "--host", config.rpc.host, "name or address to listen on");
-  Add(app, "--grpc-port", config.rpc.port, "0: any free one, which the log names")->check(CLI::Range(0, 65535));
+  Add(app, "--grpc-port", config.rpc.port, "0: any free one, which the log names; -1: none, but --unix-socket")
+      ->check(CLI::Range(-1, 65535));
   Add(app, "--metrics-port", config.metrics_port,
       "of /metrics for Prometheus and of /health, over HTTP; 0: any free one; -1: none")
       ->check(CLI::Range(-1, 65535));
@@ -224,6 +256,7 @@ int Main(int argc, char** argv) {
   std::vector<Settle> settle = AddModelFlags(app, config);
   for (Settle& engine : AddEngineFlags(app, config.start_up.engine)) settle.push_back(std::move(engine));
   for (Settle& serving : AddServingFlags(app, config)) settle.push_back(std::move(serving));
+  for (Settle& security : AddSecurityFlags(app, config)) settle.push_back(std::move(security));
   settle.push_back(AddChoice(app, "--log-format", log.format, "text",
                              {{"text", LogFormat::kText}, {"json", LogFormat::kJson}}, "json: one object a line"));
   Add(app, "--log-level", log.level, "debug, info, warning, error or off")

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/resources.h"
 #include "server/log.h"
@@ -71,6 +72,21 @@ absl::Status CheckThreadsOf(const ServerConfig& config, int preparing_threads) {
   return CheckThreads(static_cast<int>(std::min<int64_t>(threads, kMaxProbedThreads)));
 }
 
+absl::StatusOr<std::unique_ptr<Secrets>> LoadSecrets(const ServerConfig& config, Clock* clock) {
+  absl::StatusOr<std::unique_ptr<Secrets>> secrets = Secrets::Load(
+      config.secrets, clock, [](const std::string& line, bool problem) { problem ? LogWarning(line) : LogInfo(line); });
+  const std::string& host = config.rpc.host;
+  const bool local = host == "localhost" || host == "::1" || host == "[::1]" || absl::StartsWith(host, "127.");
+  if (secrets.ok() && (*secrets)->tokens() != nullptr && (*secrets)->tls() == nullptr && config.rpc.port >= 0 &&
+      !local) {
+    LogWarning(
+        absl::StrCat("tokens come in plaintext to ", host,
+                     ": whoever sees the traffic can use them. Give --tls-cert and --tls-key, unless something in "
+                     "front of this server encrypts"));
+  }
+  return secrets;
+}
+
 PreparePoolOptions DecodingOf(const ServerConfig& config) {
   const int64_t queue_pixels =
       config.max_queue_pixels > 0 ? config.max_queue_pixels : kInputsInQueue * config.start_up.service.max_image_pixels;
@@ -123,8 +139,14 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
                                   .metrics = &metrics};
   ModelRegistry registry(&clock);
 
+  const absl::StatusOr<std::unique_ptr<Secrets>> secrets = LoadSecrets(config, &clock);
+  if (!secrets.ok()) {
+    LogError(secrets.status().message());
+    return absl::IsInvalidArgument(secrets.status()) ? kExitUsage : kExitSecrets;
+  }
   RpcServerOptions rpc_options = config.rpc;
   rpc_options.metrics = &metrics;
+  rpc_options.secrets = secrets->get();
   absl::StatusOr<std::unique_ptr<RpcServer>> started = RpcServer::Start(rpc_options, &registry, &clock);
   if (!started.ok()) {
     LogError(started.status().message());
@@ -134,8 +156,8 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
   std::vector<std::string> services = kServiceNames;
   for (const ModelSpec& spec : *specs) services.push_back(spec.name);
   rpc.SetServing(services, false);
-  LogInfo(absl::StrCat("listening on ", config.rpc.host, " port ", rpc.port(), ", NOT_SERVING until warmed up, up to ",
-                       open_files, " open files"));
+  LogInfo(
+      absl::StrCat("listening on ", rpc.address(), ", NOT_SERVING until warmed up, up to ", open_files, " open files"));
 
   std::unique_ptr<HttpPages> metrics_server;
   if (config.metrics_port >= 0) {
@@ -172,7 +194,7 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
   registry.Serve(std::move(models));
   rpc.SetServing(services, true);
   set_ready(true);
-  LogInfo(absl::StrCat("SERVING on ", config.rpc.host, " port ", rpc.port()));
+  LogInfo(absl::StrCat("SERVING on ", rpc.address()));
 
   while (!stop.Wait(clock, clock.NowNs() + kTrimIntervalNs)) ReturnFreeMemory();
 

@@ -15,6 +15,7 @@ struct ServerConfig {
   std::vector<std::string> models;  // [NAME=]PATH
   StartUpOptions start_up;
   RpcServerOptions rpc;
+  SecretPaths secrets;
   int decode_threads = 0;  // 0: as many as processors
   // Of all decodes going on at once; an image that needs more is refused. 0: an eighth of the memory this process may
   // use, at least 64 MiB.
@@ -34,6 +35,7 @@ enum ExitCode : int {
   kExitModel = 3,
   kExitPort = 4,
   kExitDevice = 5,
+  kExitSecrets = 6,
 };
 
 // Listens, loads, warms up, serves until a signal, drains. A failure is one line in the log. The log is set up already.

@@ -74,6 +74,7 @@ class Metrics::Impl {
         .Register(*registry)
         .Add({{"version", version}, {"backend", backend}})
         .Set(1);
+    unauthenticated = &Counter("lion_unauthenticated_total", "Calls without one of the server's tokens").Add({});
   }
 
   const std::shared_ptr<prometheus::Registry> registry = std::make_shared<prometheus::Registry>();
@@ -97,6 +98,8 @@ class Metrics::Impl {
       Gauge("lion_inflight_requests", "Calls and requests of streams that are not answered yet");
   prometheus::Family<prometheus::Gauge>& queue_depth = Gauge("lion_queue_depth", "Inputs that wait for a batch");
   prometheus::Family<prometheus::Gauge>& ready = Gauge("lion_model_ready", "1 while the model takes requests");
+
+  prometheus::Counter* unauthenticated = nullptr;
 
   std::mutex mutex;
   std::map<std::pair<std::string, std::string>, std::unique_ptr<ModelMetrics>> models;
@@ -198,6 +201,8 @@ ModelMetrics& Metrics::ForModel(const std::string& name, const std::string& vers
   }
   return *series;
 }
+
+void Metrics::CountUnauthenticated() { impl_->unauthenticated->Increment(); }
 
 std::string Metrics::Text() const { return prometheus::TextSerializer().Serialize(impl_->registry->Collect()); }
 

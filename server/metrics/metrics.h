@@ -66,6 +66,8 @@ class Metrics {
   ModelMetrics& ForModel(const std::string& name, const std::string& version);
   // For requests that name no model there is.
   ModelMetrics& unknown() { return *unknown_; }
+  // A call that had no good token. It is counted nowhere else.
+  void CountUnauthenticated();
 
   std::string Text() const;  // as Prometheus reads it
 

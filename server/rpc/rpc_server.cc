@@ -15,11 +15,12 @@
 #include "server/byte_account.h"
 #include "server/mutex.h"
 #include "server/rpc/lion_service.h"
+#include "server/rpc/port_credentials.h"
+#include "server/rpc/unix_socket.h"
 
 namespace lion {
 namespace {
 
-constexpr int kMinPingIntervalMs = 10'000;
 // Of gRPC's own buffers, besides messages: connections, headers, what is read ahead.
 constexpr int64_t kTransportBytes = int64_t{64} << 20;
 
@@ -48,38 +49,50 @@ std::string Address(const RpcServerOptions& options) {
 class RpcServerImpl final : public RpcServer {
  public:
   RpcServerImpl(const RpcServerOptions& options, ModelRegistry* registry, const Clock* clock)
-      : memory_(InflightLimit(options)),
-        service_({registry, clock, &memory_, options.metrics}, LimitsOfStreams(options)) {}
+      : options_(options),
+        memory_(InflightLimit(options)),
+        service_({registry, clock, &memory_, options.metrics}, LimitsOfStreams(options)),
+        port_credentials_(MakeCredentials(/*with_tls=*/true)),
+        socket_credentials_(MakeCredentials(/*with_tls=*/false)) {}
 
   ~RpcServerImpl() override {
     if (server_ != nullptr) Shutdown(0);
   }
 
-  absl::Status Listen(const RpcServerOptions& options) {
+  absl::Status Listen() {
     grpc::EnableDefaultHealthCheckService(true);
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    if (options_.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
-    const std::string address = Address(options);
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
+    if (options_.port >= 0) builder.AddListeningPort(Address(options_), port_credentials_, &port_);
+    if (!options_.unix_socket.empty()) {
+      if (absl::Status status = MakeRoomForSocket(options_.unix_socket); !status.ok()) return status;
+      builder.AddListeningPort("unix:" + options_.unix_socket, socket_credentials_, &socket_);
+    }
     builder.SetMaxReceiveMessageSize(
-        static_cast<int>(std::min<int64_t>(options.max_message_bytes, std::numeric_limits<int>::max())));
+        static_cast<int>(std::min<int64_t>(options_.max_message_bytes, std::numeric_limits<int>::max())));
     builder.SetMaxSendMessageSize(-1);
     // gRPC inflates a message before it looks at its size. Without these algorithms a compressed request is refused.
     for (const grpc_compression_algorithm algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
       builder.SetCompressionAlgorithmSupportStatus(algorithm, false);
     }
     grpc::ResourceQuota quota("lion");
-    quota.Resize(static_cast<size_t>(ReadQuota(options)));
+    quota.Resize(static_cast<size_t>(ReadQuota(options_)));
     builder.SetResourceQuota(quota);
     // A busy port is an error, not a share of its connections.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingIntervalMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    SetLimits(options_.connections, &builder);
     builder.RegisterService(&service_);
-    server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port_ == 0) {
-      return absl::UnavailableError(
-          absl::StrCat("cannot listen on ", address, ": the port is in use, or the address is not this machine's"));
+    {
+      const SocketMode mode(static_cast<mode_t>(options_.unix_socket_mode));
+      server_ = builder.BuildAndStart();
+    }
+    if (options_.port >= 0 && port_ <= 0) {
+      return absl::UnavailableError(absl::StrCat("cannot listen on ", Address(options_),
+                                                 ": the port is in use, or the address is not this machine's"));
+    }
+    if (server_ == nullptr || (!options_.unix_socket.empty() && socket_ <= 0)) {
+      return absl::UnavailableError(absl::StrCat("cannot listen on unix:", options_.unix_socket,
+                                                 ": its folder is missing or may not be written to"));
     }
     SetServing(kServiceNames, false);
     return absl::OkStatus();
@@ -110,10 +123,27 @@ class RpcServerImpl final : public RpcServer {
 
   int port() const override { return port_; }
 
+  std::string address() const override {
+    const bool tls = options_.secrets != nullptr && options_.secrets->tls() != nullptr;
+    std::string text;
+    if (options_.port >= 0) text = absl::StrCat(options_.host, " port ", port_, tls ? " with TLS" : "");
+    if (options_.unix_socket.empty()) return text;
+    return absl::StrCat(text, text.empty() ? "unix:" : " and unix:", options_.unix_socket);
+  }
+
  private:
+  std::shared_ptr<PortCredentials> MakeCredentials(bool with_tls) const {
+    return std::make_shared<PortCredentials>(options_.secrets, with_tls, [metrics = options_.metrics] {
+      if (metrics != nullptr) metrics->CountUnauthenticated();
+    });
+  }
+
+  const RpcServerOptions options_;
   ByteAccount memory_;
   LionServiceImpl service_;
-  int port_ = 0;
+  const std::shared_ptr<PortCredentials> port_credentials_, socket_credentials_;
+  int port_ = 0;    // as gRPC says: not 0 where it listens
+  int socket_ = 0;  // likewise
   Mutex mutex_;
   std::set<std::string> failed_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;
@@ -123,9 +153,13 @@ class RpcServerImpl final : public RpcServer {
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptions& options, ModelRegistry* registry,
                                                             const Clock* clock) {
-  if (options.port < 0 || options.port > 65535) {
-    return absl::InvalidArgumentError(absl::StrCat("port: got ", options.port, ", want 0 to 65535"));
+  if (options.port < -1 || options.port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat("port: got ", options.port, ", want -1 to 65535"));
   }
+  if (options.port == -1 && options.unix_socket.empty()) {
+    return absl::InvalidArgumentError("there is nowhere to listen: --grpc-port -1 wants --unix-socket");
+  }
+  if (absl::Status status = CheckLimits(options.connections); !status.ok()) return status;
   if (options.host.empty()) return absl::InvalidArgumentError("host is empty");
   if (options.max_message_bytes < 1) {
     return absl::InvalidArgumentError(
@@ -141,7 +175,7 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const RpcServerOptio
                                                    options.max_stream_requests, ", want >= 1"));
   }
   auto server = std::make_unique<RpcServerImpl>(options, registry, clock);
-  if (absl::Status status = server->Listen(options); !status.ok()) return status;
+  if (absl::Status status = server->Listen(); !status.ok()) return status;
   return server;
 }
 

@@ -10,12 +10,19 @@
 #include "server/clock.h"
 #include "server/metrics/metrics.h"
 #include "server/model_registry.h"
+#include "server/rpc/connection_limits.h"
+#include "server/security/secrets.h"
 
 namespace lion {
 
 struct RpcServerOptions {
-  std::string host = "0.0.0.0";                    // a name or address, IPv6 with or without brackets
-  int port = 8001;                                 // 0: any free one
+  std::string host = "0.0.0.0";      // a name or address, IPv6 with or without brackets
+  int port = 8001;                   // 0: any free one; -1: none, but the socket
+  std::string unix_socket;           // a path to listen on as well, without TLS; empty: none
+  int unix_socket_mode = 0660;       // who may connect there: whoever may write to it
+  const Secrets* secrets = nullptr;  // outlives the server; null: plaintext, and everybody is let in
+  bool reflection = true;            // once on it stays on for the whole process
+  ConnectionLimits connections;
   int64_t max_message_bytes = int64_t{256} << 20;  // of one request
   // Of the requests and replies of all calls inside, together: more is RESOURCE_EXHAUSTED. A call that is alone may
   // exceed it. Too small: large calls run one by one; too large: the memory runs out. 0: a quarter of what this process
@@ -32,7 +39,7 @@ struct RpcServerOptions {
 // gRPC's own threads run handlers, which never block. All methods may be called from any thread.
 class RpcServer {
  public:
-  // Listens at once. Until SetServing, health is NOT_SERVING and calls are refused by the registry. UNAVAILABLE: the
+  // Listens at once. Until SetServing, health is NOT_SERVING and calls are refused by the registry. UNAVAILABLE: an
   // address cannot be had. `registry` and `clock` must outlive the server.
   static absl::StatusOr<std::unique_ptr<RpcServer>> Start(const RpcServerOptions& options, ModelRegistry* registry,
                                                           const Clock* clock);
@@ -49,7 +56,9 @@ class RpcServer {
   // Refuses new calls, gives those inside `grace_ms` to send their replies, cancels the rest.
   virtual void Shutdown(int64_t grace_ms) = 0;
 
-  virtual int port() const = 0;
+  virtual int port() const = 0;  // 0: only the socket
+  // Where it listens, for the log: "0.0.0.0 port 8001 with TLS and unix:/run/lion.sock".
+  virtual std::string address() const = 0;
 };
 
 // What health checks may ask for besides the models' names: the server as a whole, and its service.
