@@ -16,6 +16,9 @@ namespace lion {
 struct ServerFlags {
   std::string address = "localhost:8001";
   int64_t timeout_ms = 10'000;  // of each call; 0: none
+  bool tls = false;             // so is it with any of the flags below that begin with tls_
+  std::string tls_ca, tls_cert, tls_key, tls_server_name;
+  std::string token_file;  // empty: the variable LION_TOKEN, if there is one
 };
 
 // Common to the commands that send images or texts.

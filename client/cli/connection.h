@@ -11,7 +11,11 @@
 
 namespace lion {
 
+// Warns where a token would leave this machine in plaintext.
 absl::StatusOr<std::unique_ptr<Client>> Connect(const ServerFlags& flags);
+
+// What Connect makes a client of, without the warning.
+ClientOptions ClientOptionsFor(const ServerFlags& flags);
 
 // Lets `wait` pass, and uses it to connect again where the connection was lost.
 void Pause(Client& client, std::chrono::milliseconds wait);

@@ -176,12 +176,22 @@ void AddSimilar(CLI::App& app, InputFlags& flags, int& exit_status) {
 
 void AddServerFlags(CLI::App* command, ServerFlags& flags, int64_t timeout_ms) {
   flags.timeout_ms = timeout_ms;
-  command->add_option("--server", flags.address, "Address of the server, host:port")
+  command->add_option("--server", flags.address, "Address of the server, host:port or unix:PATH")
       ->envname("LION_SERVER")
       ->capture_default_str();
   command->add_option("--timeout-ms", flags.timeout_ms, "Deadline of each call in milliseconds; 0: none")
       ->check(CLI::Range(int64_t{0}, kMaxTimeoutMs))
       ->capture_default_str();
+  CLI::Option_group* security = command->add_option_group("Security");
+  security->add_flag("--tls", flags.tls, "Encrypt, and trust the system's authorities; --tls-... imply it");
+  security->add_option("--tls-ca", flags.tls_ca, "PEM file of the authorities that the server's certificate is from")
+      ->envname("LION_TLS_CA");
+  security->add_option("--tls-cert", flags.tls_cert, "PEM file of this caller's certificate");
+  security->add_option("--tls-key", flags.tls_key, "PEM file of its key");
+  security->add_option("--tls-server-name", flags.tls_server_name,
+                       "What the server's certificate must name; unset: the host of the address");
+  security->add_option("--token-file", flags.token_file, "File with a token in its first line; unset: LION_TOKEN")
+      ->envname("LION_TOKEN_FILE");
 }
 
 void AddInputCommands(CLI::App& app, InputCommands& commands, int& exit_status) {

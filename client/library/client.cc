@@ -3,20 +3,15 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/library/call_status.h"
 #include "client/library/client_impl.h"
+#include "client/library/credentials.h"
 
 namespace lion {
 namespace {
 
 using std::chrono::milliseconds;
-
-bool IsThisMachine(const std::string& address) {
-  return absl::StartsWith(address, "localhost") || absl::StartsWith(address, "127.") ||
-         absl::StartsWith(address, "[::1]") || absl::StartsWith(address, "unix:");
-}
 
 grpc::ChannelArguments ChannelArguments(const ClientOptions& options) {
   grpc::ChannelArguments arguments;
@@ -36,6 +31,9 @@ grpc::ChannelArguments ChannelArguments(const ClientOptions& options) {
   // while no call is waiting.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 12'000);
   if (IsThisMachine(options.address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (options.tls.has_value() && !options.tls->server_name.empty()) {
+    arguments.SetSslTargetNameOverride(options.tls->server_name);
+  }
   if (options.own_connection) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return arguments;
 }
@@ -59,10 +57,14 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& opti
     return absl::InvalidArgumentError(
         absl::StrCat("max_message_bytes is ", options.max_message_bytes, "; expected 1 to 2^31 - 1"));
   }
+  absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> credentials = MakeCredentials(options);
+  if (!credentials.ok()) return credentials.status();
+  absl::StatusOr<Interceptors> interceptors = MakeTokenInterceptors(options);
+  if (!interceptors.ok()) return interceptors.status();
   auto impl = std::make_unique<Impl>();
   impl->timeout = options.timeout;
-  impl->channel =
-      grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), ChannelArguments(options));
+  impl->channel = grpc::experimental::CreateCustomChannelWithInterceptors(
+      options.address, *credentials, ChannelArguments(options), *std::move(interceptors));
   impl->stub = v1::LionService::NewStub(impl->channel);
   impl->health = grpc::health::v1::Health::NewStub(impl->channel);
   return std::unique_ptr<Client>(new Client(std::move(impl)));

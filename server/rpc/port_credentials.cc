@@ -57,17 +57,17 @@ PortCredentials::PortCredentials(const Secrets* secrets, bool with_tls, std::fun
     : secrets_(secrets), on_refused_(std::move(on_refused)) {
   const std::shared_ptr<const TlsFiles> tls = secrets == nullptr || !with_tls ? nullptr : secrets->tls();
   if (tls != nullptr) {
-    const grpc_ssl_client_certificate_request_type request = tls->client_ca.empty()
-                                                                 ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
-                                                                 : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
+    const grpc_ssl_client_certificate_request_type request =
+        tls->client_ca.empty() ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                               : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY;
     credentials_ = grpc_ssl_server_credentials_create_with_options(
         grpc_ssl_server_credentials_create_options_using_config_fetcher(request, FetchCertificate, this));
   } else {
     credentials_ = grpc_insecure_server_credentials_create();
   }
   if (secrets != nullptr && secrets->tokens() != nullptr) {
-    grpc_server_credentials_set_auth_metadata_processor(
-        credentials_, {.process = CheckCall, .destroy = nullptr, .state = this});
+    grpc_server_credentials_set_auth_metadata_processor(credentials_,
+                                                        {.process = CheckCall, .destroy = nullptr, .state = this});
   }
 }
 

@@ -17,13 +17,13 @@ namespace lion {
 // (so that new ones serve new connections, and those there are live on), and a check of every call of every service,
 // also without TLS, before its request is read and its handler is known.
 //
-// Without a token only grpc.health.v1 and grpc.reflection are answered, all else is UNAUTHENTICATED. A stream's token is
-// checked when it is opened.
+// Without a token only grpc.health.v1 and grpc.reflection are answered, all else is UNAUTHENTICATED. A stream's token
+// is checked when it is opened.
 class PortCredentials final : public grpc::ServerCredentials {
  public:
-  // `with_tls`: as `secrets` have it; if they have none, and otherwise, plaintext. Null `secrets`: nothing is asked for.
-  // `on_refused` is called for each call without a good token, from gRPC's threads. This and `secrets` must outlive the
-  // server.
+  // `with_tls`: as `secrets` have it; if they have none, and otherwise, plaintext. Null `secrets`: nothing is asked
+  // for. `on_refused` is called for each call without a good token, from gRPC's threads. This and `secrets` must
+  // outlive the server.
   PortCredentials(const Secrets* secrets, bool with_tls, std::function<void()> on_refused);
   ~PortCredentials() override;
 

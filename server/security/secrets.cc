@@ -100,7 +100,8 @@ absl::Status Secrets::LoadTokens() {
     return absl::FailedPreconditionError(
         absl::StrCat("--token-file ", paths_.token_file, ": ", list.status().message()));
   }
-  if (const std::shared_ptr<const TokenList> used = tokens(); used != nullptr && *used == *list) return absl::OkStatus();
+  if (const std::shared_ptr<const TokenList> used = tokens(); used != nullptr && *used == *list)
+    return absl::OkStatus();
   log_(absl::StrCat("callers need one of ", list->size(), " tokens"), /*problem=*/false);
   MutexLock lock(mutex_);
   tokens_ = std::make_shared<const TokenList>(*std::move(list));

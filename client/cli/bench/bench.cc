@@ -68,10 +68,7 @@ class StopSignals {
 absl::StatusOr<std::vector<std::unique_ptr<Client>>> MakeClients(const BenchFlags& flags) {
   std::vector<std::unique_ptr<Client>> clients;
   for (int i = 0; i < flags.connections; ++i) {
-    ClientOptions options;
-    options.address = flags.server.address;
-    options.timeout = std::chrono::milliseconds(flags.server.timeout_ms);
-    options.max_message_bytes = (int64_t{1} << 31) - 1;
+    ClientOptions options = ClientOptionsFor(flags.server);
     options.own_connection = true;
     auto client = Client::Create(options);
     if (!client.ok()) return client.status();

@@ -20,6 +20,14 @@
 
 namespace lion {
 
+// All files are PEM and are read once, by Client::Create.
+struct TlsOptions {
+  std::string ca_file;  // who may have signed the server's certificate; empty: the system's authorities
+  // For a server that wants callers to have one (mTLS): both or neither. The key is not encrypted.
+  std::string certificate_file, key_file;
+  std::string server_name;  // what the server's certificate must name; empty: the host of the address
+};
+
 struct ClientOptions {
   // "host:port", or any gRPC target ("unix:/run/lion.sock", "dns:///host:port"). HTTP proxies of the environment are
   // used, except for this machine itself.
@@ -31,6 +39,11 @@ struct ClientOptions {
   int64_t max_message_bytes = int64_t{256} << 20;
   // Clients of one process with the same address share one connection, unless they want one of their own.
   bool own_connection = false;
+  std::optional<TlsOptions> tls;  // unset: plaintext
+  // For a server that wants a bearer token: the token, or a file that has it in its first line that is neither empty
+  // nor begins with '#'. The file is read again while calls are made, so that its token may change. Sent with every
+  // call, also in plaintext: whoever sees that traffic can use it.
+  std::string token, token_file;
 };
 
 struct CallOptions {
@@ -63,7 +76,8 @@ enum class HealthState : uint8_t { kUnknown, kServing, kNotServing };
 // partial_results a bad input is no error of the call: look at each result.
 class Client {
  public:
-  // INVALID_ARGUMENT: an option out of range. Does not connect: an unreachable server is UNAVAILABLE at the first call.
+  // INVALID_ARGUMENT: an option out of range, or a file that cannot be used. Does not connect: a server that is
+  // unreachable, or is not the one that its certificate must name, is UNAVAILABLE at the first call.
   static absl::StatusOr<std::unique_ptr<Client>> Create(const ClientOptions& options);
   ~Client();
   Client(const Client&) = delete;
