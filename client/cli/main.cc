@@ -235,6 +235,7 @@ int Main(int argc, char** argv) {
 }  // namespace lion
 
 int main(int argc, char** argv) {
+  ::setenv("GRPC_VERBOSITY", "NONE", 0);  // what fails is said once, by the command
   std::signal(SIGXFSZ, SIG_IGN);  // a file that grows past the limit (ulimit -f) is then an error like a full disk
   return lion::Main(argc, argv);
 }

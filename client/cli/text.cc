@@ -122,6 +122,18 @@ std::string FormatProgress(size_t done, std::optional<size_t> total, size_t fail
 std::string ExplainError(const absl::Status& status, const std::string& address) {
   const std::string message = Printable(std::string(status.message()));
   if (SaysNoConnection(status)) {
+    // What OpenSSL and gRPC say, in words that have a remedy.
+    const char* remedy = nullptr;
+    if (absl::StrContains(message, "certificate verify failed")) {
+      remedy = "its certificate has expired, or is from an authority that is not trusted here (--tls-ca)";
+    } else if (absl::StrContains(message, "not in peer certificate")) {
+      remedy = "its certificate is another server's (--tls-server-name)";
+    } else if (absl::StrContains(message, "wrong version number")) {
+      remedy = "it does not speak TLS";
+    } else if (absl::StrContains(message, "Socket closed")) {
+      remedy = "it hung up: does it want TLS (--tls), or another certificate of its callers (--tls-cert)?";
+    }
+    if (remedy != nullptr) return absl::StrCat("cannot connect to ", address, ": ", remedy, " (", message, ")");
     return absl::StrCat("cannot connect to ", address, ": is the server running? (", message, ")");
   }
   std::string told = absl::StrCat(absl::StatusCodeToString(status.code()), ": ", message);
@@ -132,6 +144,8 @@ std::string ExplainError(const absl::Status& status, const std::string& address)
       return absl::StrCat(told, " (--timeout-ms sets the limit)");
     case absl::StatusCode::kUnimplemented:
       return absl::StrCat(told, " (is ", address, " a LION server?)");
+    case absl::StatusCode::kUnauthenticated:
+      return absl::StrCat(told, " (--token-file or the variable LION_TOKEN brings one)");
     case absl::StatusCode::kResourceExhausted:
       if (RetryPushback(status).has_value()) return absl::StrCat(told, " (tried again until patience ran out)");
       return told;

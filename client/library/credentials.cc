@@ -1,10 +1,16 @@
 #include "client/library/credentials.h"
 
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+
 #include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <iterator>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -33,6 +39,34 @@ absl::StatusOr<std::string> ReadPem(const char* option, const std::string& path,
     return absl::InvalidArgumentError(absl::StrCat(option, " ", path, ": holds no ", kind, " in PEM"));
   }
   return content;
+}
+
+// gRPC itself would say so in a log, and that there is no address.
+absl::Status CheckPair(const TlsOptions& tls, const std::string& certificate, const std::string& key) {
+  if (certificate.empty()) return absl::OkStatus();
+  const auto read = [](const std::string& pem, auto reader, auto free) {
+    BIO* bio = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
+    // With an empty password, as gRPC does, so that nothing is asked for on the terminal.
+    auto object =
+        std::unique_ptr<std::remove_pointer_t<decltype(reader(bio, nullptr, nullptr, nullptr))>, decltype(free)>(
+            reader(bio, nullptr, nullptr, const_cast<char*>("")), free);
+    BIO_free(bio);
+    return object;
+  };
+  const auto x509 = read(certificate, PEM_read_bio_X509, X509_free);
+  const auto private_key = read(key, PEM_read_bio_PrivateKey, EVP_PKEY_free);
+  const bool match = x509 != nullptr && private_key != nullptr && X509_check_private_key(x509.get(), private_key.get());
+  ERR_clear_error();
+  if (match) return absl::OkStatus();
+  if (x509 == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("certificate_file ", tls.certificate_file, ": cannot be read"));
+  }
+  if (private_key == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("key_file ", tls.key_file, ": cannot be read; expected a key in PEM without a password"));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("key_file ", tls.key_file, ": is not the key of certificate_file ", tls.certificate_file));
 }
 
 absl::Status CheckToken(const std::string& token) {
@@ -83,8 +117,7 @@ class AddToken final : public grpc::experimental::Interceptor {
  public:
   explicit AddToken(TokenSource* source) : source_(source) {}
   void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
-    if (methods->QueryInterceptionHookPoint(
-            grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+    if (methods->QueryInterceptionHookPoint(grpc::experimental::InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
       methods->GetSendInitialMetadata()->emplace("authorization", absl::StrCat("Bearer ", source_->Token()));
     }
     methods->Proceed();
@@ -117,9 +150,9 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const 
   if (!options.tls.has_value()) return grpc::InsecureChannelCredentials();
   const TlsOptions& tls = *options.tls;
   if (tls.certificate_file.empty() != tls.key_file.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(tls.key_file.empty() ? "a certificate without its key"
-                                                                        : "a key without its certificate",
-                                                   "; expected both or neither"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(tls.key_file.empty() ? "a certificate without its key" : "a key without its certificate",
+                     "; expected both or neither"));
   }
   absl::StatusOr<std::string> authorities = ReadPem("ca_file", tls.ca_file, "CERTIFICATE");
   if (!authorities.ok()) return authorities.status();
@@ -127,6 +160,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const 
   if (!certificate.ok()) return certificate.status();
   absl::StatusOr<std::string> key = ReadPem("key_file", tls.key_file, "PRIVATE KEY");
   if (!key.ok()) return key.status();
+  if (absl::Status status = CheckPair(tls, *certificate, *key); !status.ok()) return status;
   return grpc::SslCredentials({*std::move(authorities), *std::move(key), *std::move(certificate)});
 }
 
