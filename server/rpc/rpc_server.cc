@@ -46,6 +46,13 @@ std::string Address(const RpcServerOptions& options) {
                    : absl::StrCat(options.host, ":", options.port);
 }
 
+// Reflection is a plugin of every server in the process, and the only one.
+class WithoutPlugins final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments* /*arguments*/) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override { plugins->clear(); }
+};
+
 class RpcServerImpl final : public RpcServer {
  public:
   RpcServerImpl(const RpcServerOptions& options, ModelRegistry* registry, const Clock* clock)
@@ -61,8 +68,9 @@ class RpcServerImpl final : public RpcServer {
 
   absl::Status Listen() {
     grpc::EnableDefaultHealthCheckService(true);
-    if (options_.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
+    if (!options_.reflection) builder.SetOption(std::make_unique<WithoutPlugins>());
     if (options_.port >= 0) builder.AddListeningPort(Address(options_), port_credentials_, &port_);
     if (!options_.unix_socket.empty()) {
       if (absl::Status status = MakeRoomForSocket(options_.unix_socket); !status.ok()) return status;

@@ -21,7 +21,7 @@ struct RpcServerOptions {
   std::string unix_socket;           // a path to listen on as well, without TLS; empty: none
   int unix_socket_mode = 0660;       // who may connect there: whoever may write to it
   const Secrets* secrets = nullptr;  // outlives the server; null: plaintext, and everybody is let in
-  bool reflection = true;            // once on it stays on for the whole process
+  bool reflection = true;            // callers may ask for the API
   ConnectionLimits connections;
   int64_t max_message_bytes = int64_t{256} << 20;  // of one request
   // Of the requests and replies of all calls inside, together: more is RESOURCE_EXHAUSTED. A call that is alone may

@@ -44,6 +44,7 @@ absl::StatusOr<std::unique_ptr<Secrets>> Secrets::Load(const SecretPaths& paths,
     MutexLock lock(secrets->refresh_mutex_);
     if (absl::Status status = secrets->LoadTls(); !status.ok()) return status;
     if (absl::Status status = secrets->LoadTokens(); !status.ok()) return status;
+    secrets->TellNews();
   }
   if (!paths.tls.certificate.empty() || !paths.token_file.empty()) {
     secrets->watcher_ = std::thread([raw = secrets.get()] { raw->Watch(); });
@@ -64,7 +65,9 @@ std::shared_ptr<const TokenList> Secrets::tokens() const {
 void Secrets::Refresh() {
   MutexLock lock(refresh_mutex_);
   std::string problems;
-  for (const absl::Status& status : {LoadTls(), LoadTokens()}) {
+  const absl::Status of_tls = LoadTls(), of_tokens = LoadTokens();
+  TellNews();
+  for (const absl::Status& status : {of_tls, of_tokens}) {
     if (!status.ok()) absl::StrAppend(&problems, status.message(), "; ");
   }
   if (!problems.empty()) problems += "what was read before stays in use";
@@ -83,9 +86,8 @@ absl::Status Secrets::LoadTls() {
     return absl::OkStatus();
   }
   if (absl::Status status = CheckTlsFiles(paths_.tls, &*files); !status.ok()) return status;
-  log_(absl::StrCat("TLS certificate of ", files->summary,
-                    files->client_ca.empty() ? "" : "; callers need a certificate"),
-       /*problem=*/false);
+  news_.push_back(absl::StrCat("TLS certificate of ", files->summary,
+                               files->client_ca.empty() ? "" : "; callers need a certificate"));
   MutexLock lock(mutex_);
   tls_ = std::make_shared<const TlsFiles>(*std::move(files));
   return absl::OkStatus();
@@ -102,10 +104,15 @@ absl::Status Secrets::LoadTokens() {
   }
   if (const std::shared_ptr<const TokenList> used = tokens(); used != nullptr && *used == *list)
     return absl::OkStatus();
-  log_(absl::StrCat("callers need one of ", list->size(), " tokens"), /*problem=*/false);
+  news_.push_back(absl::StrCat("callers need one of ", list->size(), " tokens"));
   MutexLock lock(mutex_);
   tokens_ = std::make_shared<const TokenList>(*std::move(list));
   return absl::OkStatus();
+}
+
+void Secrets::TellNews() {
+  for (const std::string& line : news_) log_(line, /*problem=*/false);
+  news_.clear();
 }
 
 void Secrets::Watch() {

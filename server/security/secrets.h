@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,8 +27,9 @@ struct SecretPaths {
 // again.
 class Secrets {
  public:
-  // `log`: gets a line when something new is used, or cannot be (`problem`); called by Refresh. FAILED_PRECONDITION: a
-  // file cannot be used. INVALID_ARGUMENT: one flag lacks another. `clock` must outlive this.
+  // `log`: gets a line when something new is used, or cannot be (`problem`); called by Refresh, and by this once all is
+  // well. FAILED_PRECONDITION: a file cannot be used. INVALID_ARGUMENT: one flag lacks another. `clock` must outlive
+  // it.
   static absl::StatusOr<std::unique_ptr<Secrets>> Load(const SecretPaths& paths, Clock* clock,
                                                        std::function<void(const std::string& line, bool problem)> log);
   ~Secrets();
@@ -44,6 +46,7 @@ class Secrets {
 
   absl::Status LoadTls() ABSL_EXCLUSIVE_LOCKS_REQUIRED(refresh_mutex_);
   absl::Status LoadTokens() ABSL_EXCLUSIVE_LOCKS_REQUIRED(refresh_mutex_);
+  void TellNews() ABSL_EXCLUSIVE_LOCKS_REQUIRED(refresh_mutex_);
   void Watch();
 
   const SecretPaths paths_;
@@ -51,7 +54,8 @@ class Secrets {
   const std::function<void(const std::string& line, bool problem)> log_;
 
   Mutex refresh_mutex_;
-  std::string told_ ABSL_GUARDED_BY(refresh_mutex_);  // the problem that was said last
+  std::vector<std::string> news_ ABSL_GUARDED_BY(refresh_mutex_);  // what is used now, to be said
+  std::string told_ ABSL_GUARDED_BY(refresh_mutex_);               // the problem that was said last
 
   mutable Mutex mutex_;
   CondVar changed_;
