@@ -74,11 +74,13 @@ struct FakeServer::Services {
   std::unique_ptr<grpc::Server> server;
 };
 
-FakeServer::FakeServer(FakeHandlers* handlers, int port) : services_(std::make_unique<Services>(handlers)) {
+FakeServer::FakeServer(FakeHandlers* handlers, int port, const std::shared_ptr<grpc::ServerCredentials>& credentials)
+    : services_(std::make_unique<Services>(handlers)) {
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(-1);
   builder.SetMaxSendMessageSize(-1);
-  builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(), &port_);
+  builder.AddListeningPort("127.0.0.1:" + std::to_string(port),
+                           credentials == nullptr ? grpc::InsecureServerCredentials() : credentials, &port_);
   builder.RegisterService(&services_->lion);
   builder.RegisterService(&services_->health);
   services_->server = builder.BuildAndStart();

@@ -49,8 +49,9 @@ grpc::Status AnswerEach(grpc::ServerContext& context, grpc::ServerReaderWriter<R
 
 class FakeServer {
  public:
-  // `port`: 0 for any that is free. `handlers` must outlive the server.
-  explicit FakeServer(FakeHandlers* handlers, int port = 0);
+  // `port`: 0 for any that is free. `credentials`: null for plaintext. `handlers` must outlive the server.
+  explicit FakeServer(FakeHandlers* handlers, int port = 0,
+                      const std::shared_ptr<grpc::ServerCredentials>& credentials = nullptr);
   ~FakeServer();
 
   int port() const { return port_; }
