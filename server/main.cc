@@ -179,9 +179,8 @@ std::vector<Settle> AddSecurityFlags(CLI::App& app, ServerConfig& config) {
       "a file of authorities, in PEM, one of which must have signed a caller's certificate");
   Add(app, "--token-file", config.secrets.token_file,
       "a file of tokens, one a line, one of which a call must bring: authorization: Bearer TOKEN");
-  app.add_flag(
-         "--no-reflection", [&rpc](int64_t) { rpc.reflection = false; }, "do not tell callers the API")
-      ->envname("LION_NO_REFLECTION");
+  auto no_reflection = std::make_shared<bool>(false);
+  app.add_flag("--no-reflection", *no_reflection, "do not tell callers the API")->envname("LION_NO_REFLECTION");
   const CLI::Range seconds(int64_t{0}, int64_t{2'000'000});
   Add(app, "--max-connection-age-s", rpc.connections.max_age_s,
       "after which a client has to connect again, give or take a tenth; 0: never")
@@ -191,7 +190,10 @@ std::vector<Settle> AddSecurityFlags(CLI::App& app, ServerConfig& config) {
       ->check(seconds);
   Add(app, "--max-connection-idle-s", rpc.connections.max_idle_s, "the same for a connection without calls; 0: never")
       ->check(seconds);
-  return {[mode, &rpc] { rpc.unix_socket_mode = std::stoi(*mode, nullptr, 8); }};
+  return {[mode, no_reflection, &rpc] {
+    rpc.unix_socket_mode = std::stoi(*mode, nullptr, 8);
+    rpc.reflection = !*no_reflection;
+  }};
 }
 
 std::vector<Settle> AddServingFlags(CLI::App& app, ServerConfig& config) {
