@@ -138,7 +138,7 @@ absl::Status CheckTlsFiles(const TlsPaths& paths, TlsFiles* files) {
   const absl::StatusOr<Key> key = ReadKey(paths.key, files->private_key);
   if (!key.ok()) return key.status();
   if (!paths.client_ca.empty()) {
-    const absl::Status authorities = ReadCertificates("--tls-client-ca", paths.client_ca, files->client_ca).status();
+    absl::Status authorities = ReadCertificates("--tls-client-ca", paths.client_ca, files->client_ca).status();
     if (!authorities.ok()) return authorities;
   }
   if (absl::Status status = TryInContext(paths, *chain, key->get()); !status.ok()) return status;

@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 class RpcTlsTest : public SecureRpcTest {
  protected:
-  void StartWithTls(RpcServerOptions options = {}) { StartServer(Tls(authority_.Issue("server")), options); }
+  void StartWithTls(const RpcServerOptions& options = {}) { StartServer(Tls(authority_.Issue("server")), options); }
   void StartWithMutualTls() {
     SecretPaths paths = Tls(authority_.Issue("server"));
     paths.tls.client_ca = folder_.Write("ca.pem", authority_.certificate());

@@ -64,8 +64,9 @@ class SecretsTest : public ::testing::Test {
           MutexLock lock(mutex_);
           lines_.push_back((bad ? "W " : "I ") + line);
         });
-    if (secrets.ok()) secrets_ = *std::move(secrets);
-    return secrets.status();
+    if (!secrets.ok()) return secrets.status();
+    secrets_ = *std::move(secrets);
+    return absl::OkStatus();
   }
   // What was said since the last time.
   std::vector<std::string> Lines() {
