@@ -1,5 +1,6 @@
 #include "tests/end_to_end/server_process.h"
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,7 +11,8 @@
 namespace lion::testing {
 
 ServerProcess::ServerProcess(const std::vector<std::string>& arguments,
-                             const std::vector<std::pair<std::string, std::string>>& environment) {
+                             const std::vector<std::pair<std::string, std::string>>& environment,
+                             const std::string& error_file) {
   std::vector<char*> argv = {const_cast<char*>(LION_SERVER_BINARY)};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -25,6 +27,7 @@ ServerProcess::ServerProcess(const std::vector<std::string>& arguments,
     dup2(error_pipe[1], STDERR_FILENO);
     dup2(output_pipe[1], STDOUT_FILENO);
     for (const int descriptor : {error_pipe[0], error_pipe[1], output_pipe[0], output_pipe[1]}) close(descriptor);
+    if (!error_file.empty()) dup2(open(error_file.c_str(), O_WRONLY), STDERR_FILENO);
     // Tests run side by side.
     setenv("LION_METRICS_PORT", "0", 1);
     for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);

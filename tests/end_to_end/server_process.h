@@ -15,9 +15,11 @@ namespace lion::testing {
 // Killed with its object if it still runs. Methods are for one thread.
 class ServerProcess {
  public:
-  // `environment`: variables besides this process's own.
+  // `environment`: variables besides this process's own. `error_file`: where its standard error goes, so that nothing
+  // of the log is seen here; empty: it is.
   explicit ServerProcess(const std::vector<std::string>& arguments,
-                         const std::vector<std::pair<std::string, std::string>>& environment = {});
+                         const std::vector<std::pair<std::string, std::string>>& environment = {},
+                         const std::string& error_file = "");
   ~ServerProcess();
 
   // Waits until a line of the log contains `text`; that line. Empty: the process ended without one.
