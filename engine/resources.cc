@@ -17,11 +17,33 @@
 namespace lion {
 namespace {
 
+constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max();
+
 std::optional<std::string> FirstLine(const std::string& path) {
   std::ifstream file(path);
   std::string line;
   if (!std::getline(file, line)) return std::nullopt;
   return line;
+}
+
+// Of a line "key number ...".
+std::optional<int64_t> FieldOf(const std::string& path, const std::string& wanted) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream fields(line);
+    std::string key;
+    int64_t value = 0;
+    if (fields >> key >> value && key == wanted) return value;
+  }
+  return std::nullopt;
+}
+
+// "max" is not a number.
+std::optional<int64_t> NumberIn(const std::string& path) {
+  const std::optional<std::string> line = FirstLine(path);
+  int64_t value = 0;
+  if (!line.has_value() || !absl::SimpleAtoi(*line, &value)) return std::nullopt;
+  return value;
 }
 
 // The folders of this process's cgroup for `controller` and of its parents. With a cgroup namespace (as in a container)
@@ -50,22 +72,30 @@ std::vector<std::string> CgroupFolders(const std::string& root, const std::strin
 }  // namespace
 
 int64_t MemoryLimitBytes(const std::string& root) {
-  int64_t limit = std::numeric_limits<int64_t>::max();
-  std::ifstream meminfo(root + "/proc/meminfo");
-  for (std::string line; std::getline(meminfo, line);) {
-    std::istringstream fields(line);
-    std::string key;
-    int64_t kib = 0;
-    if (fields >> key >> kib && key == "MemTotal:") limit = kib * 1024;
-  }
+  int64_t limit = FieldOf(root + "/proc/meminfo", "MemTotal:").value_or(kUnlimited / 1024) * 1024;
   for (const std::string& folder : CgroupFolders(root, "memory")) {
     for (const char* name : {"/memory.max", "/memory.limit_in_bytes"}) {
-      const std::optional<std::string> line = FirstLine(folder + name);
-      int64_t bytes = 0;  // "max" is not a number
-      if (line.has_value() && absl::SimpleAtoi(*line, &bytes) && bytes > 0) limit = std::min(limit, bytes);
+      if (const int64_t bytes = NumberIn(folder + name).value_or(0); bytes > 0) limit = std::min(limit, bytes);
     }
   }
   return limit;
+}
+
+int64_t MemoryAvailableBytes(const std::string& root) {
+  int64_t available = FieldOf(root + "/proc/meminfo", "MemAvailable:").value_or(kUnlimited / 1024) * 1024;
+  struct Names {
+    const char *limit, *used, *cached;
+  };
+  for (const std::string& folder : CgroupFolders(root, "memory")) {
+    for (const Names& names : {Names{"/memory.max", "/memory.current", "inactive_file"},
+                               Names{"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file"}}) {
+      const std::optional<int64_t> limit = NumberIn(folder + names.limit), used = NumberIn(folder + names.used);
+      if (!limit.has_value() || !used.has_value()) continue;
+      const int64_t cached = FieldOf(folder + "/memory.stat", names.cached).value_or(0);
+      available = std::min(available, std::max<int64_t>(0, *limit - (*used - std::min(cached, *used))));
+    }
+  }
+  return available;
 }
 
 int CpuLimit(const std::string& root, int affinity) {
@@ -87,6 +117,8 @@ int CpuLimit(const std::string& root, int affinity) {
 }
 
 int64_t MemoryLimitBytes() { return MemoryLimitBytes(""); }
+
+int64_t MemoryAvailableBytes() { return MemoryAvailableBytes(""); }
 
 int CpuLimit() {
   cpu_set_t set;

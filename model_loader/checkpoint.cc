@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 // Reads one file into `checkpoint`, whose tensors it replaces.
 absl::Status ReadOneFile(const std::string& path, WeightChoice choice, Checkpoint& checkpoint) {
-  auto mapped = MappedFile::Open(path);
+  auto mapped = MappedFile::Open(path, checkpoint.access);
   if (!mapped.ok()) return mapped.status();
   const Bytes bytes = mapped->bytes();
   checkpoint.files.push_back(std::move(*mapped));

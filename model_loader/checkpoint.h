@@ -17,6 +17,7 @@ namespace lion {
 
 // Owns the mapped files that its tensors point into.
 struct Checkpoint {
+  FileAccess access = FileAccess::kMapped;  // how the files of weights are opened
   std::vector<MappedFile> files;
   std::map<std::string, TensorView> tensors;  // names without the stripped prefix
   std::string format;                         // as in LoadedModel, like the next four

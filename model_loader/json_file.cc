@@ -10,9 +10,9 @@ namespace lion {
 absl::StatusOr<std::optional<std::string>> ReadTextFile(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return std::nullopt;
-  // An empty file cannot be mapped, but is an empty text.
+  // An empty file is an error of MappedFile, but is an empty text.
   if (std::filesystem::is_regular_file(path, error) && std::filesystem::is_empty(path, error)) return std::string();
-  const auto file = MappedFile::Open(path);
+  const auto file = MappedFile::Open(path, FileAccess::kCopied);
   if (!file.ok()) return file.status();
   return std::string(AsText(file->bytes()));
 }

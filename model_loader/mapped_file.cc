@@ -19,9 +19,23 @@ absl::Status SystemError(const std::string& path, const char* what) {
   return absl::UnavailableError(text);
 }
 
+// Fills `to` from the file's beginning.
+absl::Status ReadAll(const std::string& path, int file, uint8_t* to, size_t bytes) {
+  for (size_t done = 0; done < bytes;) {
+    const ssize_t count = read(file, to + done, bytes - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return SystemError(path, "cannot read");
+    if (count == 0) {
+      return absl::UnavailableError(Concat(path, ": has shrunk to ", done, " bytes while its ", bytes, " were read"));
+    }
+    done += static_cast<size_t>(count);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
+absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, FileAccess access) {
   // O_NONBLOCK: opening a named pipe must not wait for a writer. It does nothing for regular files.
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return SystemError(path, "cannot open");
@@ -35,12 +49,21 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   } else if (info.st_size == 0) {
     status = InvalidFile(path, ": the file is empty");
   } else {
-    address = mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file, 0);
-    if (address == MAP_FAILED) status = SystemError(path, "cannot map");
+    const auto bytes = static_cast<size_t>(info.st_size);
+    address = access == FileAccess::kMapped
+                  ? mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, file, 0)
+                  : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (address == MAP_FAILED) {
+      status = SystemError(path, access == FileAccess::kMapped ? "cannot map" : "cannot have memory for it");
+    } else if (access == FileAccess::kCopied) {
+      status = ReadAll(path, file, static_cast<uint8_t*>(address), bytes);
+    }
   }
   close(file);
+  if (address == MAP_FAILED) return status;
+  MappedFile mapped(path, Bytes(static_cast<const uint8_t*>(address), static_cast<size_t>(info.st_size)));
   if (!status.ok()) return status;
-  return MappedFile(path, Bytes(static_cast<const uint8_t*>(address), static_cast<size_t>(info.st_size)));
+  return mapped;
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept

@@ -72,7 +72,7 @@ absl::StatusOr<FoundCheckpoint> FindCheckpoint(const std::string& folder) {
 }
 
 absl::StatusOr<ShardIndex> ReadShardIndex(const std::string& path) {
-  const auto file = MappedFile::Open(path);
+  const auto file = MappedFile::Open(path, FileAccess::kCopied);
   if (!file.ok()) return file.status();
   const auto json = ParseJson(AsText(file->bytes()));
   if (!json.ok()) return InvalidFile(path, ": ", json.status().message());

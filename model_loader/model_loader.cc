@@ -7,6 +7,7 @@
 namespace lion {
 
 absl::Status LoadInto(const std::string& path, const LoadOptions& options, Checkpoint& checkpoint, LoadedModel& model) {
+  if (options.copy_files) checkpoint.access = FileAccess::kCopied;
   absl::Status read = ReadCheckpoint(path, options.weights, checkpoint);
   model.format = checkpoint.format;
   model.file = checkpoint.file;

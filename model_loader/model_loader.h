@@ -26,6 +26,9 @@ struct LoadOptions {
   std::optional<PatchOrder> order;
   std::optional<int64_t> heads;
   std::optional<Pooling> pooling;
+  // Read into memory instead of mapped: for checkpoints that somebody may be writing just now. Takes their size in
+  // memory until the model is gone.
+  bool copy_files = false;
 };
 
 // One architecture value and where it came from, for the start-up log and `lion inspect`.

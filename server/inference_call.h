@@ -65,6 +65,9 @@ struct InferenceCall {
   int64_t deadline_ns = kNever;
   // Holds the request's bytes; Run adds those of the reply. Must stay alive until the call is done; null: not counted.
   ByteAccount::Charge* memory = nullptr;
+  // Let go when nothing of the call is left in the service, which may be after its `done`: the service itself, if it
+  // must not end before. Null: the service outlives its calls.
+  std::shared_ptr<const void> keep_alive;
 };
 
 struct InputReply {

@@ -119,7 +119,12 @@ struct LogOptions {
 
 std::vector<Settle> AddModelFlags(CLI::App& app, ServerConfig& config) {
   LoadOptions& load = config.start_up.load;
-  Add(app, "--model", config.models, "[NAME=]PATH of a checkpoint file or folder; at least one");
+  Add(app, "--model", config.models, "[NAME=]PATH of a checkpoint file or folder");
+  Add(app, "--model-repository", config.model_repository,
+      "a folder of models: NAME/ or NAME/VERSION/, of which the highest is served");
+  Add(app, "--model-poll-s", config.model_poll_s,
+      "how often the models' files are looked at, and loaded again once a change is complete; 0: only on SIGHUP")
+      ->check(CLI::Range(int64_t{0}, int64_t{86'400}));
   std::vector<Settle> settle;
   settle.push_back(AddChoice(app, "--weights", load.weights, "model",
                              {{"model", WeightChoice::kModel}, {"ema", WeightChoice::kEma}},

@@ -32,9 +32,26 @@ void ModelRegistry::Serve(std::vector<std::unique_ptr<ModelService>> models) {
   MutexLock lock(mutex_);
   for (std::unique_ptr<ModelService>& model : models) {
     std::string name = model->info().name;
-    models_.emplace(std::move(name), std::move(model));
+    models_.emplace(std::move(name), disposer_.Share(std::move(model)));
   }
   if (state_ == State::kStarting) state_ = State::kServing;
+}
+
+bool ModelRegistry::Put(std::unique_ptr<ModelService> model) {
+  const std::string name = model->info().name;
+  SharedModel shared = disposer_.Share(std::move(model));
+  MutexLock lock(mutex_);
+  if (state_ != State::kServing) return false;
+  models_[name].swap(shared);
+  return true;
+}
+
+bool ModelRegistry::Remove(std::string_view name) {
+  MutexLock lock(mutex_);
+  const auto found = models_.find(name);
+  if (found == models_.end()) return false;
+  models_.erase(found);
+  return true;
 }
 
 void ModelRegistry::Drain() {
@@ -62,10 +79,11 @@ void ModelRegistry::WaitQuiet(int64_t quiet_ns, int64_t deadline_ns) {
   }
 }
 
-absl::StatusOr<ModelService*> ModelRegistry::Find(std::string_view name) const {
+absl::StatusOr<SharedModel> ModelRegistry::Find(std::string_view name) const {
   MutexLock lock(mutex_);
-  if (name.empty() && models_.size() == 1) return models_.begin()->second.get();
-  if (const auto found = models_.find(name); found != models_.end()) return found->second.get();
+  if (name.empty() && models_.size() == 1) return models_.begin()->second;
+  if (const auto found = models_.find(name); found != models_.end()) return found->second;
+  if (models_.empty()) return absl::NotFoundError("the server has no models");
   const std::string names = absl::StrJoin(
       models_, ", ", [](std::string* out, const auto& model) { absl::StrAppend(out, "'", model.first, "'"); });
   if (name.empty()) {
@@ -77,10 +95,11 @@ absl::StatusOr<ModelService*> ModelRegistry::Find(std::string_view name) const {
       absl::StrCat("no model of the name '", CutUtf8(name, kShownBytes), "'; there is: ", names));
 }
 
-std::vector<ModelService*> ModelRegistry::models() const {
+std::vector<SharedModel> ModelRegistry::models() const {
   MutexLock lock(mutex_);
-  std::vector<ModelService*> models;
-  for (const auto& [name, model] : models_) models.push_back(model.get());
+  std::vector<SharedModel> models;
+  models.reserve(models_.size());
+  for (const auto& [name, model] : models_) models.push_back(model);
   return models;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,13 +13,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/clock.h"
+#include "server/model_disposer.h"
 #include "server/model_service.h"
 #include "server/mutex.h"
 
 namespace lion {
 
-// Starting, then serving, then draining: never back. All methods may be called from any thread; models live as long as
-// the registry.
+// Starting, then serving, then draining: never back. Models come and go meanwhile; one that was replaced or removed
+// lives as long as somebody uses it. All methods may be called from any thread.
 class ModelRegistry {
  public:
   // One call inside the server. The registry outlives it.
@@ -40,13 +42,20 @@ class ModelRegistry {
     ModelRegistry* registry_ = nullptr;
   };
 
-  explicit ModelRegistry(Clock* clock) : clock_(clock) {}
+  // `destroyed`: as of ModelDisposer.
+  explicit ModelRegistry(Clock* clock, std::function<void(const ModelInfo&)> destroyed = {})
+      : clock_(clock), disposer_(std::move(destroyed)) {}
 
   // UNAVAILABLE unless serving.
   absl::StatusOr<Admission> Enter();
 
   // Lets calls in. Once; names are unique.
   void Serve(std::vector<std::unique_ptr<ModelService>> models);
+  // From now on calls that name it find this one, in place of the one before; those inside are finished by the one that
+  // they began on. False, and the model is destroyed: not serving.
+  bool Put(std::unique_ptr<ModelService> model);
+  // From now on it is not found; calls inside are finished. False: there was none.
+  bool Remove(std::string_view name);
   // Lets no more calls in. Those inside are finished.
   void Drain();
   // True once all calls have left; false when `deadline_ns` comes first.
@@ -57,9 +66,9 @@ class ModelRegistry {
 
   // Only for callers that hold an Admission. An empty name means the only model; INVALID_ARGUMENT if there are several.
   // NOT_FOUND lists the names.
-  absl::StatusOr<ModelService*> Find(std::string_view name) const;
+  absl::StatusOr<SharedModel> Find(std::string_view name) const;
   // Sorted by name.
-  std::vector<ModelService*> models() const;
+  std::vector<SharedModel> models() const;
 
  private:
   enum class State { kStarting, kServing, kDraining };
@@ -67,12 +76,13 @@ class ModelRegistry {
   void Leave();
 
   Clock* const clock_;
+  ModelDisposer disposer_;  // the last to go
   mutable Mutex mutex_;
   CondVar changed_;
   State state_ ABSL_GUARDED_BY(mutex_) = State::kStarting;
   int64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t last_refusal_ns_ ABSL_GUARDED_BY(mutex_) = 0;  // while draining; its beginning counts as one
-  std::map<std::string, std::unique_ptr<ModelService>, std::less<>> models_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, SharedModel, std::less<>> models_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace lion

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -13,7 +12,9 @@
 #include "engine/resources.h"
 #include "server/log.h"
 #include "server/metrics/metrics_server.h"
+#include "server/model_control.h"
 #include "server/process_limits.h"
+#include "server/readiness.h"
 
 namespace lion {
 namespace {
@@ -26,6 +27,8 @@ constexpr int64_t kReplyGraceMs = 1000;
 // How long no call must have been refused before the listener closes, and how long that may take.
 constexpr int64_t kQuietNs = kSecondNs / 10;
 constexpr int64_t kMaxQuietWaitNs = kSecondNs;
+// For a model that is being loaded to be given up.
+constexpr int64_t kGiveUpNs = kSecondNs;
 constexpr int64_t kMinDecodeBytes = int64_t{64} << 20;
 
 // Large messages leave holes between what is still in use, which malloc keeps: given back, the resident size stays
@@ -42,6 +45,9 @@ constexpr int kMaxProbedThreads = 16384;
 
 // What needs no model to be found wrong.
 absl::Status CheckConfig(const ServerConfig& config) {
+  if (config.models.empty() && config.model_repository.empty()) {
+    return absl::InvalidArgumentError("no model: want --model [NAME=]PATH or --model-repository DIR");
+  }
   const ModelServiceOptions& service = config.start_up.service;
   const bool input_is_set = service.max_input_tokens > 0;
   const int64_t least_queue = input_is_set ? service.max_input_tokens : service.max_batch_tokens;
@@ -65,10 +71,11 @@ absl::Status CheckConfig(const ServerConfig& config) {
 }
 
 // That all threads can be had, before the port is open.
-absl::Status CheckThreadsOf(const ServerConfig& config, int preparing_threads) {
+absl::Status CheckThreadsOf(const ServerConfig& config, size_t models, int preparing_threads) {
   const int engine_threads = config.start_up.engine.threads > 0 ? config.start_up.engine.threads : CpuLimit();
-  const auto models = static_cast<int64_t>(config.models.size());
-  const int64_t threads = models * engine_threads + preparing_threads + kOtherThreads;
+  // One more than there are: a model is loaded beside the one that it replaces.
+  const auto engines = static_cast<int64_t>(models) + 1;
+  const int64_t threads = engines * engine_threads + preparing_threads + kOtherThreads;
   return CheckThreads(static_cast<int>(std::min<int64_t>(threads, kMaxProbedThreads)));
 }
 
@@ -101,12 +108,38 @@ PreparePoolOptions TokenizingOf(const ServerConfig& config) {
           .kind = kTextKind};
 }
 
+// The models of `control` that are not there yet are loaded with what the others were started with.
+ModelControlActions ActionsOf(const ServerConfig& config, const SharedResources& shared, Readiness* readiness) {
+  ModelControlActions actions;
+  actions.load = [&config, &shared,
+                  readiness](const ModelControlActions::Load& load) -> absl::StatusOr<std::unique_ptr<ModelService>> {
+    const ModelStart start = {
+        .spec = load.spec, .version = load.version, .models = load.models, .beside = true, .cancelled = load.cancelled};
+    std::unique_ptr<ModelService> model;
+    const StartUpFailure failure = StartModel(
+        start, config.start_up, shared,
+        [readiness](const std::string& name, const absl::Status& status) { readiness->Fail(name, status); }, &model);
+    if (failure.kind != StartUpFailure::Kind::kNone) return failure.status;
+    return model;
+  };
+  actions.put = [readiness](std::unique_ptr<ModelService> model) { return readiness->Put(std::move(model)); };
+  actions.remove = [readiness](const std::string& name) { readiness->Remove(name); };
+  return actions;
+}
+
+// What `metrics` and the allocator hold of a model goes with it.
+void ForgetModel(const ModelInfo& model, Metrics* metrics) {
+  metrics->Retire(model.name, model.version);
+  malloc_trim(0);
+  LogDebug(absl::StrCat("model ", model.name, ": version ", model.version, " is freed"));
+}
+
 }  // namespace
 
 ExitCode RunServer(const ServerConfig& config, const std::string& version, StopSignals& stop) {
-  absl::StatusOr<std::vector<ModelSpec>> specs = ParseModelSpecs(config.models);
-  if (!specs.ok()) {
-    LogError(specs.status().message());
+  const absl::StatusOr<std::vector<ModelSpec>> given = ParseModelSpecs(config.models);
+  if (!given.ok()) {
+    LogError(given.status().message());
     return kExitUsage;
   }
   if (absl::Status status = CheckConfig(config); !status.ok()) {
@@ -115,7 +148,7 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
   }
   const PreparePoolOptions decode = DecodingOf(config);
   const PreparePoolOptions tokenize = TokenizingOf(config);
-  if (absl::Status status = CheckThreadsOf(config, decode.threads + tokenize.threads); !status.ok()) {
+  if (absl::Status status = CheckThreadsOf(config, given->size(), decode.threads + tokenize.threads); !status.ok()) {
     LogError(absl::StrCat(status.message(),
                           ": lower --cpu-threads (0: the processors), --decode-threads, --tokenize-threads, or raise "
                           "the limits of threads and memory"));
@@ -130,14 +163,13 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
   // What a text takes while it is tokenized is bounded by --max-text-bytes and the number of threads.
   PreparePool tokenize_pool(tokenize, &clock, /*bytes=*/nullptr);
   Metrics metrics(version, "cpu");
-  std::atomic<bool> serving = false, device_failed = false;
   const SharedResources shared = {.clock = &clock,
                                   .decode_pool = &decode_pool,
                                   .decode_bytes = &decode_bytes,
                                   .tokenize_pool = &tokenize_pool,
                                   .device_turn = &device_turn,
                                   .metrics = &metrics};
-  ModelRegistry registry(&clock);
+  ModelRegistry registry(&clock, [&metrics](const ModelInfo& model) { ForgetModel(model, &metrics); });
 
   const absl::StatusOr<std::unique_ptr<Secrets>> secrets = LoadSecrets(config, &clock);
   if (!secrets.ok()) {
@@ -153,16 +185,25 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
     return absl::IsInvalidArgument(started.status()) ? kExitUsage : kExitPort;
   }
   RpcServer& rpc = **started;
-  std::vector<std::string> services = kServiceNames;
-  for (const ModelSpec& spec : *specs) services.push_back(spec.name);
-  rpc.SetServing(services, false);
+  Readiness readiness(&registry, &rpc);
+  ModelControl control(
+      {.models = *given, .repository = config.model_repository, .poll_ns = config.model_poll_s * kSecondNs},
+      ActionsOf(config, shared, &readiness), &clock, &metrics);
+  const absl::StatusOr<std::vector<ModelSpec>> specs = control.Begin();
+  if (!specs.ok()) {
+    LogError(specs.status().message());
+    return absl::IsInvalidArgument(specs.status()) ? kExitUsage : kExitModel;
+  }
+  std::vector<std::string> names;
+  for (const ModelSpec& spec : *specs) names.push_back(spec.name);
+  readiness.Announce(names);
   LogInfo(
       absl::StrCat("listening on ", rpc.address(), ", NOT_SERVING until warmed up, up to ", open_files, " open files"));
 
   std::unique_ptr<HttpPages> metrics_server;
   if (config.metrics_port >= 0) {
     absl::StatusOr<std::unique_ptr<HttpPages>> listening =
-        ServeMetrics(config.rpc.host, config.metrics_port, metrics, [&] { return serving && !device_failed; });
+        ServeMetrics(config.rpc.host, config.metrics_port, metrics, [&] { return readiness.ready(); });
     if (!listening.ok()) {
       LogError(listening.status().message());
       return kExitPort;
@@ -171,35 +212,27 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
     LogInfo(absl::StrCat("metrics on port ", metrics_server->port()));
   }
 
-  const auto set_ready = [&](bool ready) {
-    serving = ready;
-    for (const ModelService* model : registry.models()) model->info().metrics->SetReady(ready && !device_failed);
-  };
-  const auto on_fault = [&](const std::string& name, const absl::Status& status) {
-    LogError(absl::StrCat("the device failed under model ", name, ", NOT_SERVING from now on: ", status.message()));
-    std::vector<std::string> failed = kServiceNames;
-    failed.push_back(name);
-    rpc.SetFailed(failed);
-    device_failed = true;
-    set_ready(serving);
-  };
   std::vector<std::unique_ptr<ModelService>> models;
-  if (const StartUpFailure failure = StartModels(*specs, config.start_up, shared, on_fault, &models);
+  if (const StartUpFailure failure = StartModels(
+          *specs, config.start_up, shared,
+          [&](const std::string& name, const absl::Status& status) { readiness.Fail(name, status); }, &models);
       failure.kind != StartUpFailure::Kind::kNone) {
     LogError(failure.status.message());
     return failure.kind == StartUpFailure::Kind::kModel ? kExitModel : kExitDevice;
   }
 
   stop.StartFinishing();
-  registry.Serve(std::move(models));
-  rpc.SetServing(services, true);
-  set_ready(true);
+  if (models.empty()) LogWarning(absl::StrCat("no models yet: ", config.model_repository, " holds no folders"));
+  readiness.Serve(std::move(models));
+  control.Run();
+  stop.OnReload([&control] { control.ReloadAll(); });
   LogInfo(absl::StrCat("SERVING on ", rpc.address()));
 
   while (!stop.Wait(clock, clock.NowNs() + kTrimIntervalNs)) ReturnFreeMemory();
 
-  set_ready(false);
-  rpc.StopServing();
+  stop.OnReload({});
+  control.Stop();
+  readiness.Stop();
   registry.Drain();
   rpc.DrainStreams();
   if (!registry.WaitEmpty(clock.NowNs() + config.drain_timeout_s * kSecondNs)) {
@@ -210,6 +243,11 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
   registry.WaitQuiet(kQuietNs, clock.NowNs() + kMaxQuietWaitNs);
   rpc.Shutdown(kReplyGraceMs);
   LogInfo("all accepted calls are finished: exit");
+  if (!control.AwaitStopped(clock.NowNs() + kGiveUpNs)) {
+    // Reading a model cannot be interrupted, and nobody waits for it.
+    LogInfo("a model is still being loaded: exit without it");
+    _exit(kExitOk);
+  }
   return kExitOk;
 }
 

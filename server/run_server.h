@@ -13,6 +13,8 @@ namespace lion {
 
 struct ServerConfig {
   std::vector<std::string> models;  // [NAME=]PATH
+  std::string model_repository;     // a folder of models; empty: none
+  int64_t model_poll_s = 0;         // how often the models' files are looked at; 0: when SIGHUP comes
   StartUpOptions start_up;
   RpcServerOptions rpc;
   SecretPaths secrets;
@@ -38,9 +40,9 @@ enum ExitCode : int {
   kExitSecrets = 6,
 };
 
-// Listens, loads, warms up, serves until a signal, drains. A failure is one line in the log. The log is set up already.
-// `version` is what the metrics say.
-// Throws std::system_error when a thread cannot be started.
+// Listens, loads, warms up, serves until a signal, drains. SIGHUP loads all models again. A failure is one line in the
+// log. The log is set up already. `version` is what the metrics say. Throws std::system_error when a thread cannot be
+// started.
 ExitCode RunServer(const ServerConfig& config, const std::string& version, StopSignals& stop);
 
 }  // namespace lion

@@ -83,57 +83,34 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const ModelSpec& spec, 
   return tokenizer;
 }
 
-StartUpFailure StartModel(const ModelSpec& spec, const StartUpOptions& options, const SharedResources& shared,
-                          size_t models,
-                          const std::function<void(const std::string& name, const absl::Status&)>& on_fault,
-                          std::unique_ptr<ModelService>* out) {
-  using Kind = StartUpFailure::Kind;
-  const auto failure = [&spec](Kind kind, const absl::Status& status) {
-    return StartUpFailure{kind, absl::Status(status.code(), absl::StrCat("model ", spec.name, ": ", status.message()))};
-  };
-  LogInfo(absl::StrCat("loading ", spec.name, " from ", spec.path));
-  absl::StatusOr<LoadedModel> loaded = LoadModel(spec.path, options.load);
-  if (!loaded.ok()) return failure(Kind::kModel, loaded.status());
-  for (const std::string& warning : loaded->warnings) LogWarning(absl::StrCat("model ", spec.name, ": ", warning));
-  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = LoadTokenizer(spec, loaded->config);
-  if (!tokenizer.ok()) return failure(Kind::kModel, tokenizer.status());
-
-  absl::StatusOr<int64_t> largest = LargestBatch(*loaded, options, models);
-  if (!largest.ok()) return failure(Kind::kDevice, largest.status());
-  EngineOptions engine_options = options.engine;
-  engine_options.max_batch_tokens = *largest;
-  absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(*loaded, engine_options);
-  if (absl::IsResourceExhausted(engine.status()) && options.service.max_input_tokens > 0) {
-    return failure(Kind::kDevice,
-                   absl::ResourceExhaustedError(absl::StrCat("--max-input-tokens ", options.service.max_input_tokens,
-                                                             " is too large: ", engine.status().message())));
+// RESOURCE_EXHAUSTED: weights and activations of the model would not fit into the memory that is free. A process that
+// takes more than its cgroup's is killed, and what serves with it.
+absl::Status CheckMemoryBeside(const LoadedModel& loaded, const StartUpOptions& options, size_t models,
+                               int64_t largest_batch) {
+  const int64_t weights = loaded.parameters * static_cast<int64_t>(sizeof(float));
+  const int64_t tokens = largest_batch > 0 ? largest_batch : kMostTokens;
+  int64_t activations = tokens * GenerousBytesPerToken(loaded.config, options.engine);
+  if (largest_batch == 0) activations = std::min(activations, ShareBytes(models));
+  const int64_t available = MemoryAvailableBytes();
+  if (weights + activations <= available) return absl::OkStatus();
+  EngineOptions probe_options = options.engine;
+  probe_options.max_batch_tokens = kLeastTokens;
+  if (2 * weights <= available) {
+    absl::StatusOr<std::unique_ptr<Engine>> probe = Engine::Create(loaded, probe_options);
+    if (!probe.ok()) return probe.status();
+    activations = std::min(activations, tokens * (*probe)->bytes_per_token());
+    if (weights + activations <= available) return absl::OkStatus();
   }
-  if (!engine.ok()) return failure(Kind::kDevice, engine.status());
-
-  ModelInfo info = {.name = spec.name, .parameters = loaded->parameters, .weights = loaded->file};
-  if (shared.metrics != nullptr) info.metrics = &shared.metrics->ForModel(info.name, info.version);
-  if (!loaded->weights.empty()) absl::StrAppend(&info.weights, " (", loaded->weights, ")");
-  absl::StatusOr<std::unique_ptr<ModelService>> service =
-      ModelService::Create(std::move(info), *std::move(engine), *std::move(tokenizer), options.service, shared,
-                           [name = spec.name, on_fault](const absl::Status& status) { on_fault(name, status); });
-  if (!service.ok()) return failure(Kind::kDevice, service.status());
-  LogInfo(DescribeStarted(spec.name, *loaded, **service));
-  if (const int64_t batch_tokens = (*service)->options().max_batch_tokens;
-      batch_tokens < options.service.max_batch_tokens) {
-    LogWarning(absl::StrCat("model ", spec.name, ": --max-batch-tokens ", options.service.max_batch_tokens,
-                            " is more than its share of the memory: batches have up to ", batch_tokens, " tokens"));
-  }
-  if (absl::Status status = (*service)->WarmUp(options.warm_up_ms * 1'000'000, LogInfo, LogWarning); !status.ok()) {
-    return failure(Kind::kDevice, status);
-  }
-  *out = *std::move(service);
-  return {};
+  constexpr int64_t kMiB = int64_t{1} << 20;
+  return absl::ResourceExhaustedError(absl::StrCat("it takes ", weights / kMiB, " MiB for weights and ",
+                                                   activations / kMiB, " MiB for a batch of ", tokens,
+                                                   " tokens beside what serves, and ", available / kMiB,
+                                                   " MiB are free: lower --max-input-tokens or raise the memory"));
 }
 
 }  // namespace
 
 absl::StatusOr<std::vector<ModelSpec>> ParseModelSpecs(const std::vector<std::string>& specs) {
-  if (specs.empty()) return absl::InvalidArgumentError("no model: want --model [NAME=]PATH");
   std::vector<ModelSpec> parsed;
   std::set<std::string> names;
   for (const std::string& text : specs) {
@@ -165,13 +142,74 @@ absl::StatusOr<std::vector<ModelSpec>> ParseModelSpecs(const std::vector<std::st
   return parsed;
 }
 
+StartUpFailure StartModel(const ModelStart& start, const StartUpOptions& options, const SharedResources& shared,
+                          const std::function<void(const std::string& name, const absl::Status&)>& on_fault,
+                          std::unique_ptr<ModelService>* out) {
+  using Kind = StartUpFailure::Kind;
+  const ModelSpec& spec = start.spec;
+  const auto failure = [&spec](Kind kind, const absl::Status& status) {
+    return StartUpFailure{kind, absl::Status(status.code(), absl::StrCat("model ", spec.name, ": ", status.message()))};
+  };
+  const auto cancelled = [&start] { return start.cancelled != nullptr && start.cancelled->load(); };
+  const auto cancellation = [&failure] { return failure(Kind::kModel, absl::CancelledError("given up")); };
+  LogInfo(absl::StrCat("loading ", spec.name, " from ", spec.path));
+  LoadOptions load = options.load;
+  load.copy_files = start.beside;
+  absl::StatusOr<LoadedModel> loaded = LoadModel(spec.path, load);
+  if (!loaded.ok()) return failure(Kind::kModel, loaded.status());
+  for (const std::string& warning : loaded->warnings) LogWarning(absl::StrCat("model ", spec.name, ": ", warning));
+  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = LoadTokenizer(spec, loaded->config);
+  if (!tokenizer.ok()) return failure(Kind::kModel, tokenizer.status());
+
+  if (cancelled()) return cancellation();
+  absl::StatusOr<int64_t> largest = LargestBatch(*loaded, options, start.models);
+  if (!largest.ok()) return failure(Kind::kDevice, largest.status());
+  if (start.beside) {
+    if (absl::Status status = CheckMemoryBeside(*loaded, options, start.models, *largest); !status.ok()) {
+      return failure(Kind::kDevice, status);
+    }
+  }
+  EngineOptions engine_options = options.engine;
+  engine_options.max_batch_tokens = *largest;
+  absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(*loaded, engine_options);
+  if (absl::IsResourceExhausted(engine.status()) && options.service.max_input_tokens > 0) {
+    return failure(Kind::kDevice,
+                   absl::ResourceExhaustedError(absl::StrCat("--max-input-tokens ", options.service.max_input_tokens,
+                                                             " is too large: ", engine.status().message())));
+  }
+  if (!engine.ok()) return failure(Kind::kDevice, engine.status());
+
+  if (cancelled()) return cancellation();
+  ModelInfo info = {
+      .name = spec.name, .version = start.version, .parameters = loaded->parameters, .weights = loaded->file};
+  if (shared.metrics != nullptr) info.metrics = &shared.metrics->ForModel(info.name, info.version);
+  if (!loaded->weights.empty()) absl::StrAppend(&info.weights, " (", loaded->weights, ")");
+  absl::StatusOr<std::unique_ptr<ModelService>> service =
+      ModelService::Create(std::move(info), *std::move(engine), *std::move(tokenizer), options.service, shared,
+                           [name = spec.name, on_fault](const absl::Status& status) { on_fault(name, status); });
+  if (!service.ok()) return failure(Kind::kDevice, service.status());
+  LogInfo(DescribeStarted(spec.name, *loaded, **service));
+  if (const int64_t batch_tokens = (*service)->options().max_batch_tokens;
+      batch_tokens < options.service.max_batch_tokens) {
+    LogWarning(absl::StrCat("model ", spec.name, ": --max-batch-tokens ", options.service.max_batch_tokens,
+                            " is more than its share of the memory: batches have up to ", batch_tokens, " tokens"));
+  }
+  const int64_t warm_up_ms = start.beside ? options.warm_up_beside_ms : options.warm_up_ms;
+  if (absl::Status status = (*service)->WarmUp(warm_up_ms * 1'000'000, LogInfo, LogWarning); !status.ok()) {
+    return failure(Kind::kDevice, status);
+  }
+  *out = *std::move(service);
+  return {};
+}
+
 StartUpFailure StartModels(const std::vector<ModelSpec>& specs, const StartUpOptions& options,
                            const SharedResources& shared,
                            const std::function<void(const std::string& name, const absl::Status&)>& on_fault,
                            std::vector<std::unique_ptr<ModelService>>* models) {
   for (const ModelSpec& spec : specs) {
     std::unique_ptr<ModelService> model;
-    if (StartUpFailure failure = StartModel(spec, options, shared, specs.size(), on_fault, &model);
+    const ModelStart start = {.spec = spec, .models = specs.size()};
+    if (StartUpFailure failure = StartModel(start, options, shared, on_fault, &model);
         failure.kind != StartUpFailure::Kind::kNone) {
       return failure;
     }

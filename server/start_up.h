@@ -1,6 +1,7 @@
 // From paths to warmed-up models.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,17 +12,13 @@
 #include "absl/status/statusor.h"
 #include "engine/engine.h"
 #include "model_loader/model_loader.h"
+#include "server/model_repository.h"
 #include "server/model_service.h"
 
 namespace lion {
 
-struct ModelSpec {
-  std::string name;
-  std::string path;
-};
-
 // "[NAME=]PATH" each. Without a name it is the folder's, or the file's without its ending; of a file that says nothing
-// ("checkpoint.pth", "model.safetensors") its folder's. INVALID_ARGUMENT: none, an empty part, a name twice or one
+// ("checkpoint.pth", "model.safetensors") its folder's. INVALID_ARGUMENT: an empty part, a name twice or one
 // that is not printable UTF-8.
 absl::StatusOr<std::vector<ModelSpec>> ParseModelSpecs(const std::vector<std::string>& specs);
 
@@ -30,6 +27,20 @@ struct StartUpOptions {
   EngineOptions engine;  // max_batch_tokens follows from `service` and from the memory, which the models share
   ModelServiceOptions service;
   int64_t warm_up_ms = 3000;  // of each model; at least one image is run
+  // Of a model that is loaded while others serve: shorter, because they share the device with it.
+  int64_t warm_up_beside_ms = 1000;
+};
+
+// One model to be loaded.
+struct ModelStart {
+  ModelSpec spec;
+  std::string version = "1";
+  size_t models = 1;  // that the memory is shared among, this one included
+  // Others serve meanwhile, maybe from the same files: these are copied, and the load is refused where its memory is
+  // not free.
+  bool beside = false;
+  // Looked at between the steps. Set: CANCELLED. Null: never.
+  const std::atomic<bool>* cancelled = nullptr;
 };
 
 // Why a start failed, which decides the process's exit code.
@@ -39,8 +50,14 @@ struct StartUpFailure {
   absl::Status status;
 };
 
-// Loads, logs and warms up every model, one after the other. `on_fault` gets a model's name when its device fails
-// later. `models` is complete only when the result's kind is kNone.
+// Loads, logs and warms up one model. `on_fault` gets its name when its device fails later, on the batcher's thread.
+// `*model` is set only when the result's kind is kNone. May throw std::bad_alloc, and std::system_error when a thread
+// cannot be started.
+StartUpFailure StartModel(const ModelStart& start, const StartUpOptions& options, const SharedResources& shared,
+                          const std::function<void(const std::string& name, const absl::Status&)>& on_fault,
+                          std::unique_ptr<ModelService>* model);
+
+// Does so with every model, one after the other. `models` is complete only when the result's kind is kNone.
 StartUpFailure StartModels(const std::vector<ModelSpec>& specs, const StartUpOptions& options,
                            const SharedResources& shared,
                            const std::function<void(const std::string& name, const absl::Status&)>& on_fault,

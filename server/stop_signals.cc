@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <thread>
+#include <utility>
 
 #include <pthread.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@ sigset_t StopSet() {
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGHUP);
   return set;
 }
 
@@ -36,13 +38,33 @@ bool StopSignals::Wait(Clock& clock, int64_t when_ns) {
   return requested_;
 }
 
+void StopSignals::OnReload(std::function<void()> reload) {
+  MutexLock lock(reload_mutex_);
+  reload_ = std::move(reload);
+  if (reload_ && std::exchange(reload_missed_, false)) reload_();
+}
+
+void StopSignals::Reload() {
+  MutexLock lock(reload_mutex_);
+  if (reload_) {
+    LogInfo("SIGHUP: loading the models again");
+    reload_();
+  } else if (!std::exchange(reload_missed_, true)) {
+    LogInfo("SIGHUP: the models will be loaded again once the server serves");
+  }
+}
+
 void StopSignals::Loop() {
   const sigset_t set = StopSet();
   const SteadyClock clock;
   int64_t first_ns = 0;
-  for (bool first = true;; first = false) {
+  for (bool first = true;;) {
     int signal = 0;
     while (sigwait(&set, &signal) != 0) {
+    }
+    if (signal == SIGHUP) {
+      if (first) Reload();
+      continue;
     }
     const char* name = signal == SIGTERM ? "SIGTERM" : "SIGINT";
     if (!finishing_.load()) {
@@ -59,6 +81,7 @@ void StopSignals::Loop() {
       LogWarning(absl::StrCat(name, " again: exit at once"));
       _exit(1);
     }
+    first = false;
     LogInfo(absl::StrCat(name, ": finishing what was accepted, then exit"));
     MutexLock lock(mutex_);
     requested_ = true;

@@ -6,7 +6,9 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
 #include <array>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -18,6 +20,7 @@ namespace {
 using Labels = std::map<std::string, std::string>;
 using Buckets = prometheus::Histogram::BucketBoundaries;
 
+constexpr char kUnknown[] = "unknown";
 constexpr int kStatusCodes = 17;  // of gRPC, OK included
 constexpr const char* kStatusCodeNames[kStatusCodes] = {
     "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
@@ -65,6 +68,25 @@ ModelMetrics& ModelMetrics::None() {
   return *none;
 }
 
+namespace {
+
+class RetirableMetrics : public ModelMetrics {
+ public:
+  virtual void RemoveReady() = 0;
+};
+
+using NameAndVersion = std::pair<std::string, std::string>;
+struct Retired {
+  NameAndVersion model;
+  int pages_left = Metrics::kLastPages;
+};
+struct Reloads {
+  prometheus::Counter* success = nullptr;
+  prometheus::Counter* failure = nullptr;
+};
+
+}  // namespace
+
 class Metrics::Impl {
  public:
   Impl(const std::string& version, const std::string& backend) {
@@ -100,9 +122,19 @@ class Metrics::Impl {
   prometheus::Family<prometheus::Gauge>& ready = Gauge("lion_model_ready", "1 while the model takes requests");
 
   prometheus::Counter* unauthenticated = nullptr;
+  prometheus::Family<prometheus::Counter>& reload_counts =
+      Counter("lion_model_reloads_total", "Models that were loaded while the server ran, or could not be");
 
+  // Guards what is below.
   std::mutex mutex;
-  std::map<std::pair<std::string, std::string>, std::unique_ptr<ModelMetrics>> models;
+  std::map<NameAndVersion, std::unique_ptr<RetirableMetrics>> models;
+  std::deque<Retired> retired;  // the first is the oldest
+  std::map<std::string, Reloads> reloads;
+
+  void Erase(const NameAndVersion& model) {
+    models.erase(model);
+    std::erase_if(retired, [&model](const Retired& one) { return one.model == model; });
+  }
 
  private:
   prometheus::Family<prometheus::Counter>& Counter(const char* name, const char* help) {
@@ -120,10 +152,11 @@ namespace {
 
 // `Families`: Metrics::Impl, whose name is private.
 template <class Families>
-class Series : public ModelMetrics {
+class Series : public RetirableMetrics {
  public:
   Series(Families& families, const Labels& labels)
-      : preprocess_seconds_(families.preprocess_seconds.Add(labels, kSeconds)),
+      : families_(families),
+        preprocess_seconds_(families.preprocess_seconds.Add(labels, kSeconds)),
         queue_seconds_(families.queue_seconds.Add(labels, kSeconds)),
         compute_seconds_(families.compute_seconds.Add(labels, kSeconds)),
         batch_size_(families.batch_size.Add(labels, kInputs)),
@@ -131,7 +164,7 @@ class Series : public ModelMetrics {
         non_finite_(families.non_finite.Add(labels)),
         in_flight_(families.in_flight.Add(labels)),
         queue_depth_(families.queue_depth.Add(labels)),
-        ready_(families.ready.Add(labels)) {
+        ready_(&families.ready.Add(labels)) {
     for (int method = 0; method < kRpcMethods; ++method) {
       Labels of_method = labels;
       of_method["method"] = RpcMethodName(static_cast<RpcMethod>(method));
@@ -146,6 +179,27 @@ class Series : public ModelMetrics {
       of_reason["reason"] = RejectReasonName(static_cast<RejectReason>(reason));
       rejected_[reason] = &families.rejected.Add(of_reason);
     }
+  }
+
+  ~Series() override {
+    for (int method = 0; method < kRpcMethods; ++method) {
+      families_.request_seconds.Remove(request_seconds_[method]);
+      for (prometheus::Counter* counter : requests_[method]) families_.requests.Remove(counter);
+    }
+    for (prometheus::Counter* counter : rejected_) families_.rejected.Remove(counter);
+    families_.preprocess_seconds.Remove(&preprocess_seconds_);
+    families_.queue_seconds.Remove(&queue_seconds_);
+    families_.compute_seconds.Remove(&compute_seconds_);
+    families_.batch_size.Remove(&batch_size_);
+    families_.batch_tokens.Remove(&batch_tokens_);
+    families_.non_finite.Remove(&non_finite_);
+    families_.in_flight.Remove(&in_flight_);
+    families_.queue_depth.Remove(&queue_depth_);
+    RemoveReady();
+  }
+
+  void RemoveReady() override {
+    if (ready_ != nullptr) families_.ready.Remove(std::exchange(ready_, nullptr));
   }
 
   void CountRequest(RpcMethod method, absl::StatusCode code, int64_t total_ns) override {
@@ -169,9 +223,10 @@ class Series : public ModelMetrics {
   void CountNonFinite() override { non_finite_.Increment(); }
   void AddInFlight(int64_t requests) override { in_flight_.Increment(static_cast<double>(requests)); }
   void AddQueued(int64_t inputs) override { queue_depth_.Increment(static_cast<double>(inputs)); }
-  void SetReady(bool ready) override { ready_.Set(ready ? 1 : 0); }
+  void SetReady(bool ready) override { ready_->Set(ready ? 1 : 0); }
 
  private:
+  Families& families_;
   std::array<std::array<prometheus::Counter*, kStatusCodes>, kRpcMethods> requests_;
   std::array<prometheus::Histogram*, kRpcMethods> request_seconds_;
   std::array<prometheus::Counter*, kRejectReasons> rejected_;
@@ -183,19 +238,25 @@ class Series : public ModelMetrics {
   prometheus::Counter& non_finite_;
   prometheus::Gauge& in_flight_;
   prometheus::Gauge& queue_depth_;
-  prometheus::Gauge& ready_;
+  prometheus::Gauge* ready_;  // until it is retired
 };
 
 }  // namespace
 
 Metrics::Metrics(const std::string& version, const std::string& backend)
-    : impl_(std::make_unique<Impl>(version, backend)), unknown_(&ForModel("unknown", "")) {}
+    : impl_(std::make_unique<Impl>(version, backend)), unknown_(&ForModel(kUnknown, "")) {
+  TrackReloads(kUnknown, true);
+}
 
 Metrics::~Metrics() = default;
 
 ModelMetrics& Metrics::ForModel(const std::string& name, const std::string& version) {
   std::lock_guard<std::mutex> lock(impl_->mutex);
-  std::unique_ptr<ModelMetrics>& series = impl_->models[{name, version}];
+  const NameAndVersion key = {name, version};
+  // The same version once more: it begins at 0.
+  const auto is_key = [&key](const Retired& one) { return one.model == key; };
+  if (std::any_of(impl_->retired.begin(), impl_->retired.end(), is_key)) impl_->Erase(key);
+  std::unique_ptr<RetirableMetrics>& series = impl_->models[key];
   if (series == nullptr) {
     series = std::make_unique<Series<Impl>>(*impl_, Labels{{"model", name}, {"version", version}});
   }
@@ -204,6 +265,49 @@ ModelMetrics& Metrics::ForModel(const std::string& name, const std::string& vers
 
 void Metrics::CountUnauthenticated() { impl_->unauthenticated->Increment(); }
 
-std::string Metrics::Text() const { return prometheus::TextSerializer().Serialize(impl_->registry->Collect()); }
+void Metrics::Retire(const std::string& name, const std::string& version) {
+  std::lock_guard<std::mutex> lock(impl_->mutex);
+  const auto found = impl_->models.find({name, version});
+  if (found == impl_->models.end()) return;
+  found->second->RemoveReady();
+  impl_->retired.push_back({found->first});
+  if (impl_->retired.size() > kMostRetired) impl_->Erase(NameAndVersion(impl_->retired.front().model));
+}
+
+void Metrics::Forget(const std::string& name, const std::string& version) {
+  std::lock_guard<std::mutex> lock(impl_->mutex);
+  impl_->Erase({name, version});
+}
+
+void Metrics::TrackReloads(const std::string& name, bool exists) {
+  std::lock_guard<std::mutex> lock(impl_->mutex);
+  const auto found = impl_->reloads.find(name);
+  if (exists == (found != impl_->reloads.end())) return;
+  if (exists) {
+    impl_->reloads[name] = {&impl_->reload_counts.Add({{"model", name}, {"result", "success"}}),
+                            &impl_->reload_counts.Add({{"model", name}, {"result", "failure"}})};
+    return;
+  }
+  impl_->reload_counts.Remove(found->second.success);
+  impl_->reload_counts.Remove(found->second.failure);
+  impl_->reloads.erase(found);
+}
+
+void Metrics::CountReload(const std::string& name, bool success) {
+  std::lock_guard<std::mutex> lock(impl_->mutex);
+  const auto found = impl_->reloads.find(name);
+  const Reloads& reloads = found != impl_->reloads.end() ? found->second : impl_->reloads.at(kUnknown);
+  (success ? reloads.success : reloads.failure)->Increment();
+}
+
+std::string Metrics::Text() const {
+  std::string text = prometheus::TextSerializer().Serialize(impl_->registry->Collect());
+  std::lock_guard<std::mutex> lock(impl_->mutex);
+  for (Retired& one : impl_->retired) --one.pages_left;
+  while (!impl_->retired.empty() && impl_->retired.front().pages_left <= 0) {
+    impl_->Erase(NameAndVersion(impl_->retired.front().model));
+  }
+  return text;
+}
 
 }  // namespace lion

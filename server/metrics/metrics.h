@@ -62,14 +62,27 @@ class Metrics {
   Metrics(const std::string& version, const std::string& backend);
   ~Metrics();
 
-  // Made at the first call for that name and version; lives as long as this.
+  // Made at the first call for that name and version; lives until Retire or Forget, or as long as this.
   ModelMetrics& ForModel(const std::string& name, const std::string& version);
+  // Nobody uses that version any more, nor its ModelMetrics. Its lion_model_ready goes at once; the others stay for
+  // kLastPages pages more, so that those who scrape see what it counted last; at most kMostRetired of all models.
+  void Retire(const std::string& name, const std::string& version);
+  // That version never served: its series go at once.
+  void Forget(const std::string& name, const std::string& version);
+  static constexpr int kLastPages = 4;
+  static constexpr size_t kMostRetired = 8;
+
+  // lion_model_reloads_total of that name exists from now on, or no more.
+  void TrackReloads(const std::string& name, bool exists);
+  // A name that is not tracked counts as unknown.
+  void CountReload(const std::string& name, bool success);
+
   // For requests that name no model there is.
   ModelMetrics& unknown() { return *unknown_; }
   // A call that had no good token. It is counted nowhere else.
   void CountUnauthenticated();
 
-  std::string Text() const;  // as Prometheus reads it
+  std::string Text() const;  // as Prometheus reads it: a page
 
  private:
   class Impl;

@@ -64,7 +64,7 @@ inline int64_t DeadlineNs(const grpc::CallbackServerContext& context, int64_t no
 // An empty input is 2 bytes on the wire and some 60 in memory: more of them than any model takes are not parsed.
 inline absl::Status CheckInputCount(const ModelRegistry& registry, int64_t inputs) {
   absl::Status status;
-  for (const ModelService* model : registry.models()) {
+  for (const SharedModel& model : registry.models()) {
     if (inputs <= model->options().max_inputs_per_call) return absl::OkStatus();
     status = model->CheckInputCount(inputs);
   }
@@ -115,16 +115,20 @@ class Exchange {
       if (absl::Status status = Parse(message, &request_); !status.ok()) return status;
       parsed_ = true;
     }
-    absl::StatusOr<ModelService*> model = context_.registry->Find(request_.model());
-    if (!model.ok()) return model.status();
-    model_ = *model;
-    metrics_ = model_->info().metrics;
+    // A request that is started again stays with the model that it began on.
+    if (model_ == nullptr) {
+      absl::StatusOr<SharedModel> model = context_.registry->Find(request_.model());
+      if (!model.ok()) return model.status();
+      model_ = *std::move(model);
+      metrics_ = model_->info().metrics;
+    }
     if (!std::exchange(in_flight_, true)) metrics_->AddInFlight(1);
     InferenceCall call;
     call.arrival_ns = arrival_ns_;
     call.deadline_ns = deadline_ns_;
     call.caller = caller_;
     call.memory = &charge_;
+    call.keep_alive = model_;
     if (absl::Status status = ConvertRequest(request_, *model_, &call); !status.ok()) return status;
     return model_->Run(std::move(call), abandoned_, std::move(answer));
   } catch (const std::bad_alloc&) {
@@ -134,11 +138,14 @@ class Exchange {
   // Nobody waits for the answer any more. From any thread.
   void Abandon() { abandoned_->store(true, std::memory_order_relaxed); }
 
-  // To be called once: the request's answer is this.
+  // To be called once, when the response is made: the request's answer is this. Lets go of its model, however slowly
+  // the response is read.
   void Count(absl::StatusCode code) {
     metrics_->CountRequest(method_, code, context_.clock->NowNs() - arrival_ns_);
     // Before its caller can know the answer.
     EndFlight();
+    metrics_ = &ModelMetrics::None();
+    model_.reset();
   }
   // Besides, when it was Start that refused it for good.
   void CountRefused(absl::StatusCode code) {
@@ -200,7 +207,7 @@ class Exchange {
   Request request_;
   ModelRegistry::Admission admission_;
   ByteAccount::Charge charge_;
-  ModelService* model_ = nullptr;
+  SharedModel model_;  // until it is answered
   ModelMetrics* metrics_ = &ModelMetrics::None();
   bool in_flight_ = false;
 };

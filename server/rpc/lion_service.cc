@@ -8,14 +8,16 @@
 namespace lion {
 namespace {
 
-// A call that is answered on the spot by `handle(metrics)`, which sets whose metrics count it.
+// A call that is answered on the spot by `handle(model)`, which sets whose metrics count it, if it is a model's.
 template <class Handle>
 grpc::ServerUnaryReactor* AnswerAtOnce(const ExchangeContext& server, RpcMethod method,
                                        grpc::CallbackServerContext* context, Handle handle) {
   const int64_t arrival_ns = server.clock->NowNs();
-  ModelMetrics* metrics = server.metrics == nullptr ? &ModelMetrics::None() : &server.metrics->unknown();
+  SharedModel model;
   absl::StatusOr<ModelRegistry::Admission> admission = server.registry->Enter();
-  const absl::Status status = admission.ok() ? handle(&metrics) : admission.status();
+  const absl::Status status = admission.ok() ? handle(&model) : admission.status();
+  ModelMetrics* const unknown = server.metrics == nullptr ? &ModelMetrics::None() : &server.metrics->unknown();
+  ModelMetrics* const metrics = model == nullptr ? unknown : model->info().metrics;
   metrics->CountRequest(method, status.code(), server.clock->NowNs() - arrival_ns);
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(FinalStatus(status, context));
@@ -26,24 +28,24 @@ grpc::ServerUnaryReactor* AnswerAtOnce(const ExchangeContext& server, RpcMethod 
 
 grpc::ServerUnaryReactor* LionServiceImpl::ListModels(grpc::CallbackServerContext* context,
                                                       const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  return AnswerAtOnce(server_, RpcMethod::kListModels, context, [this, request, response](ModelMetrics**) {
+  return AnswerAtOnce(server_, RpcMethod::kListModels, context, [this, request, response](SharedModel*) {
     v1::ListModelsRequest parsed;
     if (absl::Status status = Parse(request, &parsed); !status.ok()) return status;
     v1::ListModelsResponse reply;
-    for (const ModelService* model : server_.registry->models()) *reply.add_models() = DescribeModel(*model);
+    for (const SharedModel& model : server_.registry->models()) *reply.add_models() = DescribeModel(*model);
     return Serialize(reply, response);
   });
 }
 
 grpc::ServerUnaryReactor* LionServiceImpl::GetModel(grpc::CallbackServerContext* context,
                                                     const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  return AnswerAtOnce(server_, RpcMethod::kGetModel, context, [this, request, response](ModelMetrics** metrics) {
+  return AnswerAtOnce(server_, RpcMethod::kGetModel, context, [this, request, response](SharedModel* named) {
     v1::GetModelRequest parsed;
     if (absl::Status status = Parse(request, &parsed); !status.ok()) return status;
-    absl::StatusOr<ModelService*> model = server_.registry->Find(parsed.model());
+    absl::StatusOr<SharedModel> model = server_.registry->Find(parsed.model());
     if (!model.ok()) return model.status();
-    *metrics = (*model)->info().metrics;
-    return Serialize(DescribeModel(**model), response);
+    *named = *std::move(model);
+    return Serialize(DescribeModel(**named), response);
   });
 }
 

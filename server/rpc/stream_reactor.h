@@ -270,8 +270,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
         return status;
       }
     }
-    item.exchange->Count(status.code());
-    return Respond(
+    const absl::Status made = Respond(
         item,
         [&](Response* response) {
           item.exchange->FillHead(response);
@@ -279,6 +278,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
           return absl::OkStatus();
         },
         message);
+    item.exchange->Count(status.code());
+    return made;
   }
 
   template <class Fill>

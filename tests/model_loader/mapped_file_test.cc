@@ -27,6 +27,24 @@ TEST(MappedFile, SaysWhyAFileCannotBeRead) {
   EXPECT_THAT(std::string(directory.status().message()), HasSubstr("not a regular file"));
 }
 
+// A mapping would show the new bytes, and a shorter file end the process.
+TEST(MappedFile, ACopyDoesNotSeeWhatIsWrittenLater) {
+  const testing::TempFolder folder;
+  const std::string path = folder.Write("f", std::string(100'000, 'a') + "end");
+  const auto copy = MappedFile::Open(path, FileAccess::kCopied);
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  folder.Write("f", "b");
+  EXPECT_EQ(AsText(copy->bytes()), std::string(100'000, 'a') + "end");
+}
+
+TEST(MappedFile, ACopySaysWhyAFileCannotBeRead) {
+  const testing::TempFolder folder;
+  const auto open = [](const std::string& path) { return MappedFile::Open(path, FileAccess::kCopied).status(); };
+  EXPECT_EQ(open(folder.path() + "/none").code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(open(folder.Write("empty", "")).message()), HasSubstr("is empty"));
+  EXPECT_THAT(std::string(open(folder.path()).message()), HasSubstr("not a regular file"));
+}
+
 TEST(MappedFile, DoesNotWaitForANamedPipe) {
   const testing::TempFolder folder;
   const std::string path = folder.path() + "/pipe";

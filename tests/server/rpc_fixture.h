@@ -95,7 +95,7 @@ class RpcTest : public ::testing::Test {
   }
 
   // Once they are served.
-  std::vector<ModelService*> models() { return registry_.models(); }
+  std::vector<SharedModel> models() { return registry_.models(); }
 
   static void SetPixels(float value, uint32_t side, v1::Input* input) {
     v1::PixelTensor* pixels = input->mutable_pixels();

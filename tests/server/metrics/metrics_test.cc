@@ -21,6 +21,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(MetricsTest, HasEverySeriesAtZeroBeforeTheFirstRequest) {
@@ -94,6 +95,69 @@ TEST(MetricsTest, IsOneSeriesPerNameAndVersion) {
   EXPECT_EQ(&metrics.ForModel("m", "1"), &metrics.ForModel("m", "1"));
   EXPECT_NE(&metrics.ForModel("m", "1"), &metrics.ForModel("m", "2"));
   EXPECT_EQ(&metrics.unknown(), &metrics.ForModel("unknown", ""));
+}
+
+TEST(MetricsTest, ARetiredVersionStaysForAFewPagesWithoutItsReadiness) {
+  Metrics metrics("1", "cpu");
+  const std::string before = metrics.Text();
+  metrics.ForModel("m", "1").CountRequest(RpcMethod::kEmbed, absl::StatusCode::kOk, 1);
+  metrics.ForModel("m", "2").SetReady(true);
+  metrics.Retire("m", "1");
+  metrics.Retire("never", "1");
+  for (int page = 0; page < Metrics::kLastPages; ++page) {
+    const std::string text = metrics.Text();
+    EXPECT_THAT(text, HasSubstr("lion_requests_total{code=\"OK\",method=\"Embed\",model=\"m\",version=\"1\"} 1\n"));
+    EXPECT_THAT(text, Not(HasSubstr("lion_model_ready{model=\"m\",version=\"1\"}")));
+    EXPECT_THAT(text, HasSubstr("lion_model_ready{model=\"m\",version=\"2\"} 1\n"));
+  }
+  EXPECT_THAT(metrics.Text(), Not(HasSubstr("model=\"m\",version=\"1\"")));
+  EXPECT_THAT(metrics.Text(), HasSubstr("model=\"m\",version=\"2\""));
+  metrics.Forget("m", "2");
+  EXPECT_EQ(metrics.Text().size(), before.size());
+}
+
+TEST(MetricsTest, ManyReloadsThatNobodyWatchesLeaveFewSeries) {
+  const auto bytes_after = [](size_t reloads) {
+    Metrics metrics("1", "cpu");
+    for (size_t version = 1000; version < 1000 + reloads; ++version) {
+      metrics.ForModel("m", std::to_string(version));
+      metrics.Retire("m", std::to_string(version));
+    }
+    return metrics.Text().size();
+  };
+  EXPECT_LT(bytes_after(1), bytes_after(2));
+  EXPECT_EQ(bytes_after(100), bytes_after(Metrics::kMostRetired));
+}
+
+TEST(MetricsTest, AVersionThatComesBackBeginsAtZero) {
+  Metrics metrics("1", "cpu");
+  metrics.ForModel("m", "1").CountNonFinite();
+  metrics.Retire("m", "1");
+  metrics.ForModel("m", "1").SetReady(true);
+  for (int page = 0; page < 2 * Metrics::kLastPages; ++page) {
+    EXPECT_THAT(metrics.Text(), AllOf(HasSubstr("lion_nonfinite_total{model=\"m\",version=\"1\"} 0\n"),
+                                      HasSubstr("lion_model_ready{model=\"m\",version=\"1\"} 1\n")));
+  }
+}
+
+TEST(MetricsTest, CountsReloadsOfTheModelsThereAre) {
+  Metrics metrics("1", "cpu");
+  metrics.TrackReloads("m", true);
+  EXPECT_THAT(metrics.Text(), AllOf(HasSubstr("lion_model_reloads_total{model=\"m\",result=\"success\"} 0\n"),
+                                    HasSubstr("lion_model_reloads_total{model=\"m\",result=\"failure\"} 0\n"),
+                                    HasSubstr("lion_model_reloads_total{model=\"unknown\",result=\"failure\"} 0\n")));
+  metrics.CountReload("m", true);
+  metrics.TrackReloads("m", true);
+  metrics.CountReload("m", true);
+  metrics.CountReload("m", false);
+  metrics.CountReload("made up", false);
+  const std::string text = metrics.Text();
+  EXPECT_THAT(text, AllOf(HasSubstr("lion_model_reloads_total{model=\"m\",result=\"success\"} 2\n"),
+                          HasSubstr("lion_model_reloads_total{model=\"m\",result=\"failure\"} 1\n"),
+                          HasSubstr("lion_model_reloads_total{model=\"unknown\",result=\"failure\"} 1\n")));
+  EXPECT_THAT(text, Not(HasSubstr("made up")));
+  metrics.TrackReloads("m", false);
+  EXPECT_THAT(metrics.Text(), Not(HasSubstr("model=\"m\"")));
 }
 
 TEST(MetricsTest, LosesNoCountBetweenThreads) {
