@@ -110,7 +110,7 @@ int64_t ModelControl::NextLook() const {
 
 void ModelControl::Loop() {
   while (true) {
-    bool reload_all = false;
+    bool reload_all = false, look = false;
     std::vector<Order> orders;
     {
       MutexLock lock(mutex_);
@@ -118,11 +118,12 @@ void ModelControl::Loop() {
         clock_->WaitUntil(changed_, mutex_, NextLook());
       }
       reload_all = std::exchange(reload_all_, false);
+      look = reload_all || clock_->NowNs() >= NextLook();
       orders.swap(orders_);
       busy_ = true;
     }
+    if (look && !stopping()) Look(reload_all ? Which::kAll : Which::kChanged);
     for (const Order& order : orders) order.done(Obey(order));
-    if (!stopping() && (reload_all || orders.empty())) Look(reload_all ? Which::kAll : Which::kChanged);
     MutexLock lock(mutex_);
     busy_ = false;
     changed_.NotifyAll();

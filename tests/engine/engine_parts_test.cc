@@ -70,6 +70,30 @@ TEST_F(Resources, TheSmallestLimitOfACgroupAndItsParentsCounts) {
   EXPECT_EQ(CpuLimit(root_, 1), 1);
 }
 
+TEST_F(Resources, WhatIsAvailableIsTheLeastOfMachineAndCgroups) {
+  Write("/proc/meminfo", "MemTotal:       24000000 kB\nMemFree:        1 kB\nMemAvailable:   9000000 kB\n");
+  EXPECT_EQ(MemoryAvailableBytes(root_), 9000000LL * 1024);
+  Write("/proc/self/cgroup", "0::/pod/c1\n");
+  Write("/sys/fs/cgroup/pod/c1/memory.max", "max\n");
+  Write("/sys/fs/cgroup/pod/c1/memory.current", "700\n");
+  EXPECT_EQ(MemoryAvailableBytes(root_), 9000000LL * 1024);
+  Write("/sys/fs/cgroup/pod/memory.max", "1000\n");
+  Write("/sys/fs/cgroup/pod/memory.current", "900\n");
+  EXPECT_EQ(MemoryAvailableBytes(root_), 100);
+  Write("/sys/fs/cgroup/pod/memory.stat", "anon 500\nfile 300\ninactive_file 250\n");
+  EXPECT_EQ(MemoryAvailableBytes(root_), 350) << "a cache of files makes room";
+  Write("/sys/fs/cgroup/pod/memory.current", "1300\n");
+  EXPECT_EQ(MemoryAvailableBytes(root_), 0);
+}
+
+TEST_F(Resources, WhatIsAvailableIsReadInVersionOne) {
+  Write("/proc/self/cgroup", "5:memory:/docker/x\n");
+  Write("/sys/fs/cgroup/memory/docker/x/memory.limit_in_bytes", "3000\n");
+  Write("/sys/fs/cgroup/memory/docker/x/memory.usage_in_bytes", "2500\n");
+  Write("/sys/fs/cgroup/memory/docker/x/memory.stat", "inactive_file 1\ntotal_inactive_file 400\n");
+  EXPECT_EQ(MemoryAvailableBytes(root_), 900);
+}
+
 TEST_F(Resources, InAContainersNamespaceTheMountsRootCounts) {
   Write("/proc/self/cgroup", "0::/\n");
   Write("/sys/fs/cgroup/memory.max", "1073741824\n");
