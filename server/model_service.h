@@ -65,9 +65,10 @@ class ModelService {
   ~ModelService();
 
   // Runs batches of blank inputs through the engine: one of usual size, then twice as many each time, up to the batch
-  // budget or until the next would pass `budget_ns`. To be called before the first Run. `progress` gets a line each,
-  // `warning` one when a blank input fails.
-  absl::Status WarmUp(int64_t budget_ns, const std::function<void(const std::string&)>& progress,
+  // budget or until the next would pass `budget_ns` in all or, by itself, `batch_ns`: for so long others who serve wait
+  // for the device. To be called before the first Run. `progress` gets a line each, `warning` one when a blank input
+  // fails.
+  absl::Status WarmUp(int64_t budget_ns, int64_t batch_ns, const std::function<void(const std::string&)>& progress,
                       const std::function<void(const std::string&)>& warning);
 
   // INVALID_ARGUMENT: none, or more than max_inputs_per_call. For callers that want to know before they prepare a call.

@@ -6,7 +6,8 @@
 
 namespace lion {
 
-absl::Status ModelService::WarmUp(int64_t budget_ns, const std::function<void(const std::string&)>& progress,
+absl::Status ModelService::WarmUp(int64_t budget_ns, int64_t batch_ns,
+                                  const std::function<void(const std::string&)>& progress,
                                   const std::function<void(const std::string&)>& warning) {
   const int64_t begin_ns = shared_.clock->NowNs();
   absl::StatusOr<PreparedInput> blank = preparer_->Blank();
@@ -37,7 +38,7 @@ absl::Status ModelService::WarmUp(int64_t budget_ns, const std::function<void(co
       warning(absl::StrCat("model ", info_.name, " answers a blank input with: ", results[0].status.message()));
     }
     const int64_t next_ns = 2 * (end_ns - start_ns);
-    if (inputs == most || end_ns - begin_ns + next_ns > budget_ns) return absl::OkStatus();
+    if (inputs == most || next_ns > batch_ns || end_ns - begin_ns + next_ns > budget_ns) return absl::OkStatus();
   }
 }
 

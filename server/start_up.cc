@@ -16,6 +16,7 @@
 namespace lion {
 namespace {
 
+constexpr int64_t kMillisecondNs = 1'000'000;
 // What an engine takes by itself when it is not told: see Engine::Create.
 constexpr int64_t kLeastTokens = 1024;
 constexpr int64_t kMostTokens = 131'072;
@@ -194,8 +195,9 @@ StartUpFailure StartModel(const ModelStart& start, const StartUpOptions& options
     LogWarning(absl::StrCat("model ", spec.name, ": --max-batch-tokens ", options.service.max_batch_tokens,
                             " is more than its share of the memory: batches have up to ", batch_tokens, " tokens"));
   }
-  const int64_t warm_up_ms = start.beside ? options.warm_up_beside_ms : options.warm_up_ms;
-  if (absl::Status status = (*service)->WarmUp(warm_up_ms * 1'000'000, LogInfo, LogWarning); !status.ok()) {
+  const int64_t budget_ns = kMillisecondNs * (start.beside ? options.warm_up_beside_ms : options.warm_up_ms);
+  const int64_t batch_ns = start.beside ? kMillisecondNs * options.warm_up_batch_beside_ms : budget_ns;
+  if (absl::Status status = (*service)->WarmUp(budget_ns, batch_ns, LogInfo, LogWarning); !status.ok()) {
     return failure(Kind::kDevice, status);
   }
   *out = *std::move(service);

@@ -27,8 +27,9 @@ struct StartUpOptions {
   EngineOptions engine;  // max_batch_tokens follows from `service` and from the memory, which the models share
   ModelServiceOptions service;
   int64_t warm_up_ms = 3000;  // of each model; at least one image is run
-  // Of a model that is loaded while others serve: shorter, because they share the device with it.
+  // Of a model that is loaded while others serve, who wait for the device during each of its batches.
   int64_t warm_up_beside_ms = 1000;
+  int64_t warm_up_batch_beside_ms = 50;
 };
 
 // One model to be loaded.

@@ -353,7 +353,7 @@ TEST(LifeCycleTest, TheSettingsArePrintedWithoutAModelAndMeanTheSame) {
   EXPECT_EQ(again.standard_output(), server.standard_output());
   ServerProcess bare({"--config", printed});
   EXPECT_EQ(bare.AwaitExit(), 2);
-  EXPECT_THAT(bare.standard_error(), HasSubstr("no model: want --model [NAME=]PATH"));
+  EXPECT_THAT(bare.standard_error(), HasSubstr("no model: want --model [NAME=]PATH or --model-repository DIR"));
   ServerProcess with_model({"--config", printed, "--grpc-port", "0", "--model", model});
   EXPECT_NE(with_model.AwaitServing(), 0) << with_model.standard_error();
 }
