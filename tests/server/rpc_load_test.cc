@@ -148,7 +148,7 @@ TEST_F(RpcLoadTest, WarmUpGrowsToTheBatchBudgetAndNoFurther) {
   std::vector<std::string> lines;
   ASSERT_TRUE(models_[0]
                   ->WarmUp(
-                      kNever / 2, [&](const std::string& line) { lines.push_back(line); },
+                      kNever / 2, kNever / 2, [&](const std::string& line) { lines.push_back(line); },
                       [](const std::string& warning) { FAIL() << warning; })
                   .ok());
   // Batches of 1, 2, 4, 8 and 10 images of 5 tokens.
@@ -157,9 +157,14 @@ TEST_F(RpcLoadTest, WarmUpGrowsToTheBatchBudgetAndNoFurther) {
   EXPECT_EQ(lines.size(), 5u);
   ASSERT_TRUE(models_[0]
                   ->WarmUp(
-                      0, [](const std::string&) {}, [](const std::string&) {})
+                      0, kNever / 2, [](const std::string&) {}, [](const std::string&) {})
                   .ok());
   EXPECT_EQ(engine->batches(), 6) << "one image even without time";
+  ASSERT_TRUE(models_[0]
+                  ->WarmUp(
+                      kNever / 2, 0, [](const std::string&) {}, [](const std::string&) {})
+                  .ok());
+  EXPECT_EQ(engine->batches(), 7) << "nor a larger batch than may hold the device";
 }
 
 // Fails every image.
@@ -178,7 +183,7 @@ TEST_F(RpcLoadTest, WarmUpWarnsOfAModelThatFailsABlankImage) {
   const auto warning = [&](const std::string& line) { warnings.push_back(line); };
   ASSERT_TRUE(models_[0]
                   ->WarmUp(
-                      0, [](const std::string&) {}, warning)
+                      0, kNever / 2, [](const std::string&) {}, warning)
                   .ok());
   EXPECT_THAT(warnings,
               ::testing::ElementsAre(HasSubstr("model puppet answers a blank input with: the output is not")));

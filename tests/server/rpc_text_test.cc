@@ -250,7 +250,7 @@ TEST_F(RpcTextTest, WarmUpRunsTextsOfGrowingNumber) {
   PuppetEngine* engine = AddModel("text", {.max_batch_tokens = 512}, PuppetEngine::OfText());
   std::vector<std::string> lines;
   const auto keep = [&lines](const std::string& line) { lines.push_back(line); };
-  ASSERT_TRUE(models_[0]->WarmUp(int64_t{3600} * 1'000'000'000, keep, keep).ok());
+  ASSERT_TRUE(models_[0]->WarmUp(int64_t{3600} * 1'000'000'000, kNever / 2, keep, keep).ok());
   EXPECT_EQ(engine->inputs(), 1 + 2 + 4);
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_THAT(lines[2], ::testing::HasSubstr("4 inputs, 512 tokens"));
