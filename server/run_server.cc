@@ -113,8 +113,12 @@ ModelControlActions ActionsOf(const ServerConfig& config, const SharedResources&
   ModelControlActions actions;
   actions.load = [&config, &shared,
                   readiness](const ModelControlActions::Load& load) -> absl::StatusOr<std::unique_ptr<ModelService>> {
-    const ModelStart start = {
-        .spec = load.spec, .version = load.version, .models = load.models, .beside = true, .cancelled = load.cancelled};
+    const ModelStart start = {.spec = load.spec,
+                              .version = load.version,
+                              .models = load.models,
+                              .beside = true,
+                              .available_bytes = MemoryAvailableBytes(),
+                              .cancelled = load.cancelled};
     std::unique_ptr<ModelService> model;
     const StartUpFailure failure = StartModel(
         start, config.start_up, shared,

@@ -84,15 +84,14 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const ModelSpec& spec, 
   return tokenizer;
 }
 
-// RESOURCE_EXHAUSTED: weights and activations of the model would not fit into the memory that is free. A process that
-// takes more than its cgroup's is killed, and what serves with it.
-absl::Status CheckMemoryBeside(const LoadedModel& loaded, const StartUpOptions& options, size_t models,
+// RESOURCE_EXHAUSTED: file, weights and activations of the model would not fit into what was available before.
+absl::Status CheckMemoryBeside(const LoadedModel& loaded, const StartUpOptions& options, const ModelStart& start,
                                int64_t largest_batch) {
   const int64_t weights = loaded.parameters * static_cast<int64_t>(sizeof(float));
   const int64_t tokens = largest_batch > 0 ? largest_batch : kMostTokens;
   int64_t activations = tokens * GenerousBytesPerToken(loaded.config, options.engine);
-  if (largest_batch == 0) activations = std::min(activations, ShareBytes(models));
-  const int64_t available = MemoryAvailableBytes();
+  if (largest_batch == 0) activations = std::min(activations, ShareBytes(start.models));
+  const int64_t available = start.available_bytes - loaded.file_bytes;
   if (weights + activations <= available) return absl::OkStatus();
   EngineOptions probe_options = options.engine;
   probe_options.max_batch_tokens = kLeastTokens;
@@ -103,10 +102,10 @@ absl::Status CheckMemoryBeside(const LoadedModel& loaded, const StartUpOptions& 
     if (weights + activations <= available) return absl::OkStatus();
   }
   constexpr int64_t kMiB = int64_t{1} << 20;
-  return absl::ResourceExhaustedError(absl::StrCat("it takes ", weights / kMiB, " MiB for weights and ",
-                                                   activations / kMiB, " MiB for a batch of ", tokens,
-                                                   " tokens beside what serves, and ", available / kMiB,
-                                                   " MiB are free: lower --max-input-tokens or raise the memory"));
+  return absl::ResourceExhaustedError(
+      absl::StrCat("it takes ", weights / kMiB, " MiB for weights and ", activations / kMiB, " MiB for a batch of ",
+                   tokens, " tokens beside what serves, and ", std::max<int64_t>(0, available) / kMiB,
+                   " MiB are free: lower --max-input-tokens or raise the memory"));
 }
 
 }  // namespace
@@ -166,7 +165,7 @@ StartUpFailure StartModel(const ModelStart& start, const StartUpOptions& options
   absl::StatusOr<int64_t> largest = LargestBatch(*loaded, options, start.models);
   if (!largest.ok()) return failure(Kind::kDevice, largest.status());
   if (start.beside) {
-    if (absl::Status status = CheckMemoryBeside(*loaded, options, start.models, *largest); !status.ok()) {
+    if (absl::Status status = CheckMemoryBeside(*loaded, options, start, *largest); !status.ok()) {
       return failure(Kind::kDevice, status);
     }
   }

@@ -37,9 +37,10 @@ struct ModelStart {
   ModelSpec spec;
   std::string version = "1";
   size_t models = 1;  // that the memory is shared among, this one included
-  // Others serve meanwhile, maybe from the same files: these are copied, and the load is refused where its memory is
-  // not free.
+  // Others serve meanwhile, maybe from the same files: these are copied, the warm-up is shorter, and what takes more
+  // than `available_bytes` is refused: the system would end the process, and what serves with it.
   bool beside = false;
+  int64_t available_bytes = 0;
   // Looked at between the steps. Set: CANCELLED. Null: never.
   const std::atomic<bool>* cancelled = nullptr;
 };
