@@ -12,6 +12,7 @@
 #include "engine/resources.h"
 #include "server/log.h"
 #include "server/metrics/metrics_server.h"
+#include "server/model_actions.h"
 #include "server/model_control.h"
 #include "server/process_limits.h"
 #include "server/readiness.h"
@@ -108,29 +109,6 @@ PreparePoolOptions TokenizingOf(const ServerConfig& config) {
           .kind = kTextKind};
 }
 
-// The models of `control` that are not there yet are loaded with what the others were started with.
-ModelControlActions ActionsOf(const ServerConfig& config, const SharedResources& shared, Readiness* readiness) {
-  ModelControlActions actions;
-  actions.load = [&config, &shared,
-                  readiness](const ModelControlActions::Load& load) -> absl::StatusOr<std::unique_ptr<ModelService>> {
-    const ModelStart start = {.spec = load.spec,
-                              .version = load.version,
-                              .models = load.models,
-                              .beside = true,
-                              .available_bytes = MemoryAvailableBytes(),
-                              .cancelled = load.cancelled};
-    std::unique_ptr<ModelService> model;
-    const StartUpFailure failure = StartModel(
-        start, config.start_up, shared,
-        [readiness](const std::string& name, const absl::Status& status) { readiness->Fail(name, status); }, &model);
-    if (failure.kind != StartUpFailure::Kind::kNone) return failure.status;
-    return model;
-  };
-  actions.put = [readiness](std::unique_ptr<ModelService> model) { return readiness->Put(std::move(model)); };
-  actions.remove = [readiness](const std::string& name) { readiness->Remove(name); };
-  return actions;
-}
-
 // What `metrics` and the allocator hold of a model goes with it.
 void ForgetModel(const ModelInfo& model, Metrics* metrics) {
   metrics->Retire(model.name, model.version);
@@ -192,7 +170,7 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
   Readiness readiness(&registry, &rpc);
   ModelControl control(
       {.models = *given, .repository = config.model_repository, .poll_ns = config.model_poll_s * kSecondNs},
-      ActionsOf(config, shared, &readiness), &clock, &metrics);
+      MakeModelActions(&config.start_up, &shared, &readiness), &clock, &metrics);
   const absl::StatusOr<std::vector<ModelSpec>> specs = control.Begin();
   if (!specs.ok()) {
     LogError(specs.status().message());
