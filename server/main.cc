@@ -245,7 +245,10 @@ std::vector<Settle> AddServingFlags(CLI::App& app, ServerConfig& config) {
       ->check(CLI::Range(0, 1024));
   Add(app, "--tokenize-threads", config.tokenize_threads, "threads that tokenize texts; 0: one or two")
       ->check(CLI::Range(0, 1024));
-  Add(app, "--drain-timeout-s", config.drain_timeout_s, "how long accepted calls may take to finish after SIGTERM")
+  Add(app, "--drain-delay-s", config.drain_delay_s,
+      "how long calls are still let in after SIGTERM, while health says NOT_SERVING")
+      ->check(CLI::Range(int64_t{0}, int64_t{3600}));
+  Add(app, "--drain-timeout-s", config.drain_timeout_s, "then, how long accepted calls may take to finish")
       ->check(CLI::Range(int64_t{0}, int64_t{86'400}));
   std::vector<Settle> settle;
   settle.push_back(

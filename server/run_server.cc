@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -60,6 +62,9 @@ absl::Status CheckConfig(const ServerConfig& config) {
   if (config.tokenize_threads < 0 || config.tokenize_threads > 1024) {
     return absl::InvalidArgumentError(
         absl::StrCat("tokenize threads: got ", config.tokenize_threads, ", want 0 to 1024"));
+  }
+  if (config.drain_delay_s < 0 || config.drain_delay_s > 3600) {
+    return absl::InvalidArgumentError(absl::StrCat("drain delay: got ", config.drain_delay_s, " s, want 0 to 3600"));
   }
   if (config.decode_threads < 0 || config.decode_threads > 1024 || config.drain_timeout_s < 0 ||
       config.drain_timeout_s > 86'400 || config.max_decode_bytes < 0 || config.max_queue_pixels < 0) {
@@ -215,6 +220,10 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
   stop.OnReload({});
   control.Stop();
   readiness.Stop();
+  if (config.drain_delay_s > 0) {
+    LogInfo(absl::StrCat("NOT_SERVING; calls are let in for ", config.drain_delay_s, " s more (--drain-delay-s)"));
+    std::this_thread::sleep_for(std::chrono::seconds(config.drain_delay_s));
+  }
   registry.Drain();
   rpc.DrainStreams();
   if (!registry.WaitEmpty(clock.NowNs() + config.drain_timeout_s * kSecondNs)) {

@@ -24,9 +24,12 @@ struct ServerConfig {
   int64_t max_decode_bytes = 0;
   // Pixels of work that may wait for the decoding threads. 0: 4 * max_image_pixels.
   int64_t max_queue_pixels = 0;
-  int tokenize_threads = 0;      // 0: one, or two where there are as many processors
-  int metrics_port = 8002;       // of the same host; 0: any free one; -1: no metrics
-  int64_t drain_timeout_s = 30;  // how long accepted calls may take to finish; 0: they are cut off
+  int tokenize_threads = 0;  // 0: one, or two where there are as many processors
+  int metrics_port = 8002;   // of the same host; 0: any free one; -1: no metrics
+  // How long calls are still let in after the signal to stop, while health says NOT_SERVING: until balancers have seen
+  // it.
+  int64_t drain_delay_s = 0;
+  int64_t drain_timeout_s = 30;  // then, how long accepted calls may take to finish; 0: they are cut off
 };
 
 // The process's exit codes.

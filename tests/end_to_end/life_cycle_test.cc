@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lion/client.h"
 #include "lion/v1/lion.grpc.pb.h"
 #include "tests/end_to_end/server_process.h"
 #include "tests/support/golden.h"
@@ -88,6 +89,20 @@ TEST(LifeCycleTest, SigtermUnderLoadLosesNothing) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(server.AwaitExit(), 0) << server.standard_error();
   EXPECT_THAT(server.standard_error(), HasSubstr("all accepted calls are finished"));
+}
+
+TEST(LifeCycleTest, ADrainDelayLetsCallsInWhileHealthSendsCallersAway) {
+  ServerProcess server(Arguments({"--grpc-port", "0", "--drain-delay-s", "2"}));
+  const int port = server.AwaitServing();
+  ASSERT_NE(port, 0) << server.standard_error();
+  auto client = Client::Create({.address = absl::StrCat("127.0.0.1:", port)});
+  ASSERT_TRUE(client.ok());
+  server.Signal(SIGTERM);
+  ASSERT_FALSE(server.AwaitLog("--drain-delay-s").empty());
+  EXPECT_EQ((*client)->CheckHealth("").value_or(HealthState::kUnknown), HealthState::kNotServing);
+  EXPECT_TRUE((*client)->Embed(BlankImages(1, 64)).ok());
+  EXPECT_EQ(server.AwaitExit(), 0);
+  EXPECT_TRUE(absl::IsUnavailable((*client)->Embed(BlankImages(1, 64)).status()));
 }
 
 TEST(LifeCycleTest, AnIdleServerStopsOnSigint) {
