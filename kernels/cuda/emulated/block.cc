@@ -1,0 +1,285 @@
+// Fortified longjmp takes a switch of stacks for an attack.
+#undef _FORTIFY_SOURCE
+#include "kernels/cuda/emulated/block.h"
+
+#include <ucontext.h>
+#include <csetjmp>
+#include <cstring>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "kernels/cuda/emulated/device.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define LION_ASAN_FIBERS 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define LION_ASAN_FIBERS 1
+#endif
+#endif
+#ifdef LION_ASAN_FIBERS
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+constinit thread_local lion::cuda::emulation::Index3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace lion::cuda::emulation {
+namespace {
+
+constexpr size_t kStackBytes = size_t{256} << 10;
+constexpr size_t kCanaryBytes = 256;
+constexpr std::byte kCanary{0xC5};
+// The least that a supported device has for a block (8.6, 8.9 and 12.0).
+constexpr int64_t kMaxSharedBytes = int64_t{99} << 10;
+constexpr const char* kBarrier = "__syncthreads";
+
+// A stack and where on it execution stands. Fibers are made once and run one thread of a block after the other.
+struct Fiber {
+  Fiber() : stack(new std::byte[kStackBytes]) { std::fill_n(stack.get(), kCanaryBytes, kCanary); }
+  bool overflowed() const {
+    return !std::all_of(stack.get(), stack.get() + kCanaryBytes, [](std::byte b) { return b == kCanary; });
+  }
+
+  std::unique_ptr<std::byte[]> stack;
+  std::jmp_buf place;
+  bool started = false;
+  bool done = false;
+  const char* waits_for = nullptr;  // or ready
+  void* fake_stack = nullptr;       // AddressSanitizer's
+};
+
+struct Warp {
+  WarpExchange exchange[2];  // a lane is at most one operation ahead of another
+  unsigned operations = 0;
+  int arrived = 0;
+  const char* operation = nullptr;
+};
+
+class Executor {
+ public:
+  const char* Run(const char* kernel, const GridSize& size, const std::function<void()>& thread);
+
+  [[noreturn]] void Fail(const std::string& what);
+  void WaitForBlock();
+  const WarpExchange& MeetWarp(const char* what, const void* in, size_t bytes, void (*combine)(WarpExchange&));
+  std::byte* shared() { return shared_.get(); }
+  int64_t shared_size() const { return size_.shared_bytes; }
+
+  RunOrder order = RunOrder::kForward;
+
+ private:
+  static void Entry();
+  void RunBlock();
+  void Resume(int thread);
+  // From the running fiber back to RunBlock; returns when the fiber is resumed.
+  void Yield();
+  std::string WhereThreadsStand() const;
+  std::vector<int> Turns(int count);
+
+  GridSize size_;
+  const std::function<void()>* body_ = nullptr;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<Warp> warps_;
+  std::unique_ptr<std::byte[]> shared_;
+  int running_ = 0;
+  int at_barrier_ = 0;
+  std::string fault_, report_;
+  std::jmp_buf scheduler_;
+  void* scheduler_fake_stack_ = nullptr;
+  const void* scheduler_stack_ = nullptr;
+  size_t scheduler_stack_bytes_ = 0;
+  std::mt19937 random_{1};
+};
+
+Executor& Current() {
+  thread_local Executor executor;
+  return executor;
+}
+
+void Executor::Entry() {
+  Executor& self = Current();
+#ifdef LION_ASAN_FIBERS
+  __sanitizer_finish_switch_fiber(nullptr, &self.scheduler_stack_, &self.scheduler_stack_bytes_);
+#endif
+  for (;;) {
+    (*self.body_)();
+    self.fibers_[self.running_]->done = true;
+    self.Yield();
+  }
+}
+
+void Executor::Yield() {
+  Fiber& fiber = *fibers_[running_];
+  if (_setjmp(fiber.place) == 0) {
+#ifdef LION_ASAN_FIBERS
+    __sanitizer_start_switch_fiber(&fiber.fake_stack, scheduler_stack_, scheduler_stack_bytes_);
+#endif
+    _longjmp(scheduler_, 1);
+  }
+#ifdef LION_ASAN_FIBERS
+  Executor& self = Current();
+  __sanitizer_finish_switch_fiber(self.fibers_[self.running_]->fake_stack, &self.scheduler_stack_,
+                                  &self.scheduler_stack_bytes_);
+#endif
+}
+
+void Executor::Resume(int thread) {
+  running_ = thread;
+  Fiber& fiber = *fibers_[thread];
+  threadIdx = {static_cast<unsigned>(thread), 0, 0};
+  if (_setjmp(scheduler_) == 0) {
+#ifdef LION_ASAN_FIBERS
+    __sanitizer_start_switch_fiber(&scheduler_fake_stack_, fiber.stack.get(), kStackBytes);
+#endif
+    if (fiber.started) _longjmp(fiber.place, 1);
+    fiber.started = true;
+    ucontext_t start;
+    getcontext(&start);
+    start.uc_stack = {fiber.stack.get(), 0, kStackBytes};
+    start.uc_link = nullptr;
+    makecontext(&start, &Executor::Entry, 0);
+    setcontext(&start);
+  }
+#ifdef LION_ASAN_FIBERS
+  __sanitizer_finish_switch_fiber(scheduler_fake_stack_, nullptr, nullptr);
+#endif
+}
+
+void Executor::Fail(const std::string& what) {
+  fault_ = "thread " + std::to_string(running_) + ": " + what;
+  for (;;) Yield();
+}
+
+void Executor::WaitForBlock() {
+  Fiber& fiber = *fibers_[running_];
+  if (++at_barrier_ < size_.threads) {
+    fiber.waits_for = kBarrier;
+    Yield();
+    return;
+  }
+  at_barrier_ = 0;
+  for (int t = 0; t < size_.threads; ++t) fibers_[t]->waits_for = nullptr;
+}
+
+const WarpExchange& Executor::MeetWarp(const char* what, const void* in, size_t bytes, void (*combine)(WarpExchange&)) {
+  const int first = running_ / 32 * 32, lane = running_ % 32;
+  Warp& warp = warps_[running_ / 32];
+  if (warp.arrived > 0 && warp.operation != what) {
+    Fail(std::string("comes to ") + what + " while lanes of its warp wait in " + warp.operation);
+  }
+  warp.operation = what;
+  WarpExchange& exchange = warp.exchange[warp.operations % 2];
+  std::memcpy(exchange.in[lane], in, bytes);
+  if (++warp.arrived < 32) {
+    fibers_[running_]->waits_for = what;
+    Yield();
+    return exchange;
+  }
+  if (combine != nullptr) combine(exchange);
+  warp.arrived = 0;
+  ++warp.operations;
+  for (int t = first; t < first + 32; ++t) fibers_[t]->waits_for = nullptr;
+  return exchange;
+}
+
+std::string Executor::WhereThreadsStand() const {
+  std::map<std::string, int> standing;
+  for (int t = 0; t < size_.threads; ++t) {
+    const Fiber& fiber = *fibers_[t];
+    ++standing[fiber.done ? "have returned" : std::string("wait in ") + fiber.waits_for];
+  }
+  std::string text = "deadlock:";
+  for (const auto& [where, count] : standing) text += " " + std::to_string(count) + " threads " + where + ",";
+  text.pop_back();
+  return text;
+}
+
+std::vector<int> Executor::Turns(int count) {
+  std::vector<int> turns(count);
+  std::iota(turns.begin(), turns.end(), 0);
+  if (order == RunOrder::kBackward) std::reverse(turns.begin(), turns.end());
+  if (order == RunOrder::kShuffled) std::shuffle(turns.begin(), turns.end(), random_);
+  return turns;
+}
+
+void Executor::RunBlock() {
+  std::fill_n(shared_.get(), size_.shared_bytes, std::byte{0xff});
+  at_barrier_ = 0;
+  for (Warp& warp : warps_) warp.arrived = 0;
+  for (int t = 0; t < size_.threads; ++t) {
+    fibers_[t]->done = false;
+    fibers_[t]->waits_for = nullptr;
+  }
+  const std::vector<int> turns = Turns(size_.threads);
+  for (int left = size_.threads; left > 0;) {
+    bool any = false;
+    for (int t : turns) {
+      Fiber& fiber = *fibers_[t];
+      if (fiber.done || fiber.waits_for != nullptr) continue;
+      any = true;
+      Resume(t);
+      if (!fault_.empty()) return;
+      if (fiber.done) --left;
+    }
+    if (!any) fault_ = WhereThreadsStand();
+    if (!fault_.empty()) return;
+  }
+  for (int t = 0; t < size_.threads; ++t) {
+    if (fibers_[t]->overflowed()) fault_ = "thread " + std::to_string(t) + ": stack overflow";
+  }
+}
+
+const char* Executor::Run(const char* kernel, const GridSize& size, const std::function<void()>& thread) {
+  report_.clear();
+  fault_.clear();
+  size_ = size;
+  body_ = &thread;
+  const Index3 blocks = size.blocks;
+  if (size.threads < 32 || size.threads > 1024 || size.threads % 32 != 0 || blocks.x == 0 || blocks.y == 0 ||
+      blocks.z == 0 || blocks.y > 65535 || blocks.z > 65535 || size.shared_bytes > kMaxSharedBytes) {
+    report_ = std::string(kernel) + ": no such grid: " + std::to_string(blocks.x) + " x " + std::to_string(blocks.y) +
+              " x " + std::to_string(blocks.z) + " blocks of " + std::to_string(size.threads) + " threads and " +
+              std::to_string(size.shared_bytes) + " bytes of shared memory";
+    return report_.c_str();
+  }
+  while (static_cast<int>(fibers_.size()) < size.threads) fibers_.push_back(std::make_unique<Fiber>());
+  warps_.resize(size.threads / 32);
+  // Of its very size, so that AddressSanitizer sees its end, too.
+  shared_ = std::make_unique<std::byte[]>(size.shared_bytes);
+  blockDim = {static_cast<unsigned>(size.threads), 1, 1};
+  gridDim = blocks;
+  const int64_t count = static_cast<int64_t>(blocks.x) * blocks.y * blocks.z;
+  for (int64_t i = 0; i < count && fault_.empty(); ++i) {
+    const int64_t block = order == RunOrder::kForward ? i : count - 1 - i;
+    blockIdx = {static_cast<unsigned>(block % blocks.x), static_cast<unsigned>(block / blocks.x % blocks.y),
+                static_cast<unsigned>(block / blocks.x / blocks.y)};
+    RunBlock();
+  }
+  if (fault_.empty()) return nullptr;
+  // Its threads stand in the middle of things.
+  fibers_.clear();
+  report_ = std::string(kernel) + ": block (" + std::to_string(blockIdx.x) + ", " + std::to_string(blockIdx.y) + ", " +
+            std::to_string(blockIdx.z) + "): " + fault_;
+  return report_.c_str();
+}
+
+}  // namespace
+
+void SetRunOrder(RunOrder order) { Current().order = order; }
+const char* RunGrid(const char* kernel, const GridSize& size, const std::function<void()>& thread) {
+  return Current().Run(kernel, size, thread);
+}
+void Fail(const std::string& what) { Current().Fail(what); }
+void WaitForBlock() { Current().WaitForBlock(); }
+const WarpExchange& MeetWarp(const char* what, const void* in, size_t bytes, void (*combine)(WarpExchange&)) {
+  return Current().MeetWarp(what, in, bytes, combine);
+}
+std::byte* SharedBase() { return Current().shared(); }
+int64_t SharedSize() { return Current().shared_size(); }
+
+}  // namespace lion::cuda::emulation
