@@ -49,6 +49,12 @@ extern __shared__ uint4 lion_shared_memory[];
 // The block's dynamic shared memory, handed out in pieces; every thread takes the same ones in the same order.
 class SharedMemory {
  public:
+  // Of kBytes in all, as the kernel is launched with; scripts/cuda_resources.sh reads it in the PTX.
+  template <int kBytes>
+  static __device__ __forceinline__ SharedMemory Of() {
+    asm volatile("// dynamic shared memory: %0" ::"n"(kBytes));
+    return SharedMemory();
+  }
   template <typename T>
   __device__ __forceinline__ Shared<T> Take(int count) {
     T* const data = reinterpret_cast<T*>(reinterpret_cast<char*>(lion_shared_memory) + taken_);
@@ -80,6 +86,17 @@ __device__ __forceinline__ void MmaBFloat16(float (&c)[4], const uint32_t (&a)[4
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+// The same with operands that are sums of three parts each, one smaller than the other: their six largest products, the
+// smallest first.
+__device__ __forceinline__ void MmaThreeParts(float (&c)[4], const uint32_t (&a)[3][4], const uint32_t (&b)[3][2]) {
+  MmaBFloat16(c, a[2], b[0]);
+  MmaBFloat16(c, a[0], b[2]);
+  MmaBFloat16(c, a[1], b[1]);
+  MmaBFloat16(c, a[1], b[0]);
+  MmaBFloat16(c, a[0], b[1]);
+  MmaBFloat16(c, a[0], b[0]);
+}
+
 // ldmatrix.x4: four 8 x 8 matrices of 16-bit elements. Lane l gives row l % 8 of matrix l / 8: the 8 elements from `i`
 // on. out[m]: of matrix m, elements (g, 2t) and (g, 2t + 1); transposed: (2t, g) and (2t + 1, g).
 template <bool kTransposed>
@@ -102,6 +119,7 @@ __device__ __forceinline__ void LoadMatrices(uint32_t (&out)[4], const Shared<BF
 
 using emulation::LoadMatrices;
 using emulation::MmaBFloat16;
+using emulation::MmaThreeParts;
 using emulation::PackBFloat16;
 using emulation::Shared;
 using emulation::SharedMemory;

@@ -51,14 +51,8 @@ __device__ __forceinline__ void MakeA(const float (&values)[8], FragmentA<float>
 __device__ __forceinline__ void Multiply(float (&c)[4], const FragmentA<BFloat16>& a, const FragmentB<BFloat16>& b) {
   MmaBFloat16(c, a.part[0], b.part[0]);
 }
-// The smallest products first.
 __device__ __forceinline__ void Multiply(float (&c)[4], const FragmentA<float>& a, const FragmentB<float>& b) {
-  MmaBFloat16(c, a.part[2], b.part[0]);
-  MmaBFloat16(c, a.part[0], b.part[2]);
-  MmaBFloat16(c, a.part[1], b.part[1]);
-  MmaBFloat16(c, a.part[1], b.part[0]);
-  MmaBFloat16(c, a.part[0], b.part[1]);
-  MmaBFloat16(c, a.part[0], b.part[0]);
+  MmaThreeParts(c, a.part, b.part);
 }
 
 // A[m, k] = tile[row + m, column + k] as float32 values of this lane.

@@ -17,10 +17,9 @@ template <bool kWhole>
 inline constexpr int kMasks = kWhole ? 2 : 1;
 
 template <typename T, int kWidth, bool kWhole>
-constexpr int OutputsSharedBytes() {
-  return SharedBytes<T>(kMixerTile * Pitch<T>(kWidth)) + 2 * SharedBytes<T>(kKeyTile<T> * Pitch<T>(kWidth)) +
-         SharedBytes<float4>(kMasks<kWhole> * kMixerWindow) + SharedBytes<int>(kMasks<kWhole> * kMixerWindow);
-}
+inline constexpr int kOutputsSharedBytes =
+    SharedBytes<T>(kMixerTile* Pitch<T>(kWidth)) + 2 * SharedBytes<T>(kKeyTile<T>* Pitch<T>(kWidth)) +
+    SharedBytes<float4>(kMasks<kWhole>* kMixerWindow) + SharedBytes<int>(kMasks<kWhole>* kMixerWindow);
 
 // Decays between tokens of a window: points and places as LoadDecays leaves them.
 template <bool kWhole>
@@ -75,7 +74,7 @@ struct Mask {
 template <typename T, int kWidth, bool kWhole>
 __global__ void __launch_bounds__(kThreads) MixerOutputsKernel(const MixerKernelArgs a) {
   constexpr int kPitch = Pitch<T>(kWidth), kKeys = kKeyTile<T>;
-  SharedMemory memory;
+  SharedMemory memory = SharedMemory::Of<kOutputsSharedBytes<T, kWidth, kWhole>>();
   const auto queries = memory.Take<T>(kMixerTile * kPitch);
   const auto keys = memory.Take<T>(kKeys * kPitch);
   const auto values = memory.Take<T>(kKeys * kPitch);
@@ -240,7 +239,7 @@ LaunchResult LaunchOutputs(const char* name, const MixerKernelArgs& args, DataTy
                            Stream stream) {
   return Dispatch(type, args.width, [&]<typename T, int kWidth>() {
     return Launch(name, &MixerOutputsKernel<T, kWidth, kWhole>,
-                  {tiles, args.heads, orders, kThreads, OutputsSharedBytes<T, kWidth, kWhole>()}, stream, args);
+                  {tiles, args.heads, orders, kThreads, kOutputsSharedBytes<T, kWidth, kWhole>}, stream, args);
   });
 }
 

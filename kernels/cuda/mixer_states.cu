@@ -17,11 +17,9 @@ struct StateCut {
 };
 
 template <typename T, int kWidth>
-constexpr int StatesSharedBytes() {
-  using Cut = StateCut<kWidth>;
-  return SharedBytes<T>(Cut::kDirections * kKeyTile<T> * Pitch<T>(kWidth)) +
-         SharedBytes<T>(kKeyTile<T> * Pitch<T>(Cut::kColumns)) + SharedBytes<float4>(kMixerWindow);
-}
+inline constexpr int kStatesSharedBytes =
+    SharedBytes<T>(StateCut<kWidth>::kDirections* kKeyTile<T>* Pitch<T>(kWidth)) +
+    SharedBytes<T>(kKeyTile<T>* Pitch<T>(StateCut<kWidth>::kColumns)) + SharedBytes<float4>(kMixerWindow);
 
 // Block: a chunk, a head, an order (and direction and half): sum over r of w_r phi(k_r) v_r^T, w being what the token
 // has decayed by when it leaves the chunk; z is the same without v.
@@ -32,7 +30,7 @@ __global__ void __launch_bounds__(kThreads) MixerStatesKernel(const MixerKernelA
   constexpr int kRowTiles = kWidth / 16, kWarps = kThreads / kWarp;
   constexpr int kItems = Cut::kDirections * kRowTiles / kWarps;
   static_assert(Cut::kDirections * kWidth <= kThreads && kItems >= 1);
-  SharedMemory memory;
+  SharedMemory memory = SharedMemory::Of<kStatesSharedBytes<T, kWidth>>();
   const auto keys = memory.Take<T>(Cut::kDirections * kTokens * kPitch);
   const auto values = memory.Take<T>(kTokens * kValuePitch);
   const auto points = memory.Take<float4>(kMixerWindow);
@@ -167,8 +165,7 @@ LaunchResult LaunchMixerStates(const MixerKernelArgs& args, DataType type, int64
     using Cut = StateCut<kWidth>;
     const int cuts = Cut::kDirections == 2 ? 1 : args.directions * Cut::kHalves;
     return Launch("MixerStates", &MixerStatesKernel<T, kWidth>,
-                  {chunks, args.heads, args.order_count * cuts, kThreads, StatesSharedBytes<T, kWidth>()}, stream,
-                  args);
+                  {chunks, args.heads, args.order_count * cuts, kThreads, kStatesSharedBytes<T, kWidth>}, stream, args);
   });
 }
 

@@ -39,7 +39,7 @@ void WaitForBlock();
 
 // What the lanes of a warp bring to a common operation, and what it gives them.
 struct WarpExchange {
-  static constexpr size_t kBytes = 48;
+  static constexpr size_t kBytes = 96;
   alignas(16) std::byte in[32][kBytes];
   alignas(16) std::byte out[32][kBytes];
 };

@@ -125,6 +125,14 @@ class Shared {
 
 class SharedMemory {
  public:
+  template <int kBytes>
+  static SharedMemory Of() {
+    if (SharedSize() != kBytes) {
+      Fail("launched with " + std::to_string(SharedSize()) + " bytes of shared memory, expected " +
+           std::to_string(kBytes));
+    }
+    return SharedMemory();
+  }
   template <typename T>
   Shared<T> Take(int count) {
     std::byte* const data = SharedBase() + taken_;
@@ -141,6 +149,8 @@ class SharedMemory {
 
 uint32_t PackBFloat16(float low, float high);
 void MmaBFloat16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
+// The same sums in one exchange instead of six: exchanges are what tests wait for.
+void MmaThreeParts(float (&c)[4], const uint32_t (&a)[3][4], const uint32_t (&b)[3][2]);
 // `row`: this lane's 16 bytes.
 void LoadMatrixRows(uint32_t (&out)[4], const uint4& row, bool transposed);
 

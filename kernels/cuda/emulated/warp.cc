@@ -9,36 +9,60 @@
 namespace lion::cuda::emulation {
 namespace {
 
+template <int kParts>
 struct MmaOperands {
   float c[4];
-  uint32_t a[4];
-  uint32_t b[2];
+  uint32_t a[kParts][4];
+  uint32_t b[kParts][2];
 };
 
 float Half(uint32_t packed, int which) { return FromBFloat16(static_cast<uint16_t>(packed >> (16 * which))); }
 
+// c += a b, as one product or as the six largest of their parts.
+template <int kParts>
 void Mma(WarpExchange& warp) {
-  float a[16][16], b[16][8];
-  MmaOperands lanes[32];
+  static_assert(sizeof(MmaOperands<kParts>) <= WarpExchange::kBytes);
+  float a[kParts][16][16], b[kParts][16][8], c[16][8];
+  const auto c_at = [&](int lane, int i) -> float& { return c[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2]; };
   for (int lane = 0; lane < 32; ++lane) {
-    std::memcpy(&lanes[lane], warp.in[lane], sizeof(MmaOperands));
-    const MmaOperands& in = lanes[lane];
+    MmaOperands<kParts> in;
+    std::memcpy(&in, warp.in[lane], sizeof(in));
     const int g = lane / 4, t = lane % 4;
-    for (int half = 0; half < 2; ++half) {
-      for (int r = 0; r < 4; ++r) a[g + r % 2 * 8][2 * t + r / 2 * 8 + half] = Half(in.a[r], half);
-      for (int r = 0; r < 2; ++r) b[2 * t + r * 8 + half][g] = Half(in.b[r], half);
+    for (int part = 0; part < kParts; ++part) {
+      for (int half = 0; half < 2; ++half) {
+        for (int r = 0; r < 4; ++r) a[part][g + r % 2 * 8][2 * t + r / 2 * 8 + half] = Half(in.a[part][r], half);
+        for (int r = 0; r < 2; ++r) b[part][2 * t + r * 8 + half][g] = Half(in.b[part][r], half);
+      }
     }
+    for (int i = 0; i < 4; ++i) c_at(lane, i) = in.c[i];
+  }
+  const auto add = [&](int a_part, int b_part) {
+    // So that the compiler makes vectors of the columns: these sums are most of the tests' time.
+    for (int row = 0; row < 16; ++row) {
+      for (int k = 0; k < 16; ++k) {
+        for (int column = 0; column < 8; ++column) c[row][column] += a[a_part][row][k] * b[b_part][k][column];
+      }
+    }
+  };
+  if constexpr (kParts == 1) {
+    add(0, 0);
+  } else {
+    add(2, 0), add(0, 2), add(1, 1), add(1, 0), add(0, 1), add(0, 0);
   }
   for (int lane = 0; lane < 32; ++lane) {
-    float* const c = lanes[lane].c;
-    for (int i = 0; i < 4; ++i) {
-      const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-      float sum = c[i];
-      for (int k = 0; k < 16; ++k) sum += a[row][k] * b[k][column];
-      c[i] = sum;
-    }
-    std::memcpy(warp.out[lane], c, sizeof(lanes[lane].c));
+    const float out[4] = {c_at(lane, 0), c_at(lane, 1), c_at(lane, 2), c_at(lane, 3)};
+    std::memcpy(warp.out[lane], out, sizeof(out));
   }
+}
+
+template <int kParts>
+void MeetForMma(const char* what, float (&c)[4], const uint32_t* a, const uint32_t* b) {
+  MmaOperands<kParts> operands;
+  std::memcpy(operands.c, c, sizeof(c));
+  std::memcpy(operands.a, a, sizeof(operands.a));
+  std::memcpy(operands.b, b, sizeof(operands.b));
+  const WarpExchange& warp = MeetWarp(what, &operands, sizeof(operands), &Mma<kParts>);
+  std::memcpy(c, warp.out[threadIdx.x % 32], sizeof(c));
 }
 
 void TakeMatrices(WarpExchange& warp, bool transposed) {
@@ -58,12 +82,10 @@ void TakeMatrices(WarpExchange& warp, bool transposed) {
 uint32_t PackBFloat16(float low, float high) { return ToBFloat16(low) | static_cast<uint32_t>(ToBFloat16(high)) << 16; }
 
 void MmaBFloat16(float (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-  MmaOperands operands;
-  std::memcpy(operands.c, c, sizeof(c));
-  std::memcpy(operands.a, a, sizeof(a));
-  std::memcpy(operands.b, b, sizeof(b));
-  const WarpExchange& warp = MeetWarp("mma.m16n8k16", &operands, sizeof(operands), &Mma);
-  std::memcpy(c, warp.out[threadIdx.x % 32], sizeof(c));
+  MeetForMma<1>("mma.m16n8k16", c, a, b);
+}
+void MmaThreeParts(float (&c)[4], const uint32_t (&a)[3][4], const uint32_t (&b)[3][2]) {
+  MeetForMma<3>("six mma.m16n8k16", c, a[0], b[0]);
 }
 
 void LoadMatrixRows(uint32_t (&out)[4], const uint4& row, bool transposed) {
