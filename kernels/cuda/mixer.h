@@ -28,4 +28,8 @@ int64_t MixerWorkspaceBytes(const MixerArgs& args, const MixerPlan& plan);
 LaunchResult Mixer(const MixerArgs& args, const MixerPlan& plan, const MixerPart* parts, void* workspace,
                    Stream stream);
 
+// `args` as for Mixer. tiles [tile_count]: what PlanTiles gives, in device memory.
+LaunchResult SoftmaxAttention(const SoftmaxAttentionArgs& args, const MixerPart* tiles, int64_t tile_count,
+                              Stream stream);
+
 }  // namespace lion::cuda

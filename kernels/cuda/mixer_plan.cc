@@ -48,4 +48,14 @@ void PlanMixer(std::span<const int64_t> offsets, int chunk_tokens, MixerPlan& pl
   });
 }
 
+void PlanTiles(std::span<const int64_t> offsets, std::vector<MixerPart>& tiles) {
+  tiles.clear();
+  for (size_t s = 0; s + 1 < offsets.size(); ++s) {
+    const int32_t length = static_cast<int32_t>(offsets[s + 1] - offsets[s]);
+    Cut(0, length, kMixerTile, [&](int32_t first, int32_t count) {
+      tiles.push_back({offsets[s], length, first, count, -1});
+    });
+  }
+}
+
 }  // namespace lion::cuda

@@ -41,4 +41,7 @@ struct MixerPlan {
 // memory.
 void PlanMixer(std::span<const int64_t> offsets, int chunk_tokens, MixerPlan& plan);
 
+// All sequences in tiles of kMixerTile tokens, as the short ones: for SoftmaxAttention.
+void PlanTiles(std::span<const int64_t> offsets, std::vector<MixerPart>& tiles);
+
 }  // namespace lion::cuda

@@ -16,8 +16,8 @@ inline constexpr int kThreads = 128;
 // eight elements or none are in it.
 __device__ __forceinline__ void LoadEight(const float* row, int first, int width, bool vectors, float (&x)[8]) {
   if (vectors && first < width) {
-    const float4 a = __ldg(reinterpret_cast<const float4*>(row + first));
-    const float4 b = __ldg(reinterpret_cast<const float4*>(row + first) + 1);
+    const float4 a = *reinterpret_cast<const float4*>(row + first);
+    const float4 b = *(reinterpret_cast<const float4*>(row + first) + 1);
     x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w, x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
     return;
   }
@@ -26,7 +26,7 @@ __device__ __forceinline__ void LoadEight(const float* row, int first, int width
 }
 __device__ __forceinline__ void LoadEight(const BFloat16* row, int first, int width, bool vectors, float (&x)[8]) {
   if (vectors && first < width) {
-    const uint4 a = __ldg(reinterpret_cast<const uint4*>(row + first));
+    const uint4 a = *reinterpret_cast<const uint4*>(row + first);
     const uint32_t pairs[4] = {a.x, a.y, a.z, a.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) x[2 * i] = LowBFloat16(pairs[i]), x[2 * i + 1] = HighBFloat16(pairs[i]);

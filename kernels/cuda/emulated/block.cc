@@ -70,7 +70,7 @@ class Executor {
   std::byte* shared() { return shared_.get(); }
   int64_t shared_size() const { return size_.shared_bytes; }
 
-  RunOrder order = RunOrder::kForward;
+  RunOrder order = RunOrder::kLockstep;
 
  private:
   static void Entry();
@@ -215,19 +215,28 @@ void Executor::RunBlock() {
     fibers_[t]->done = false;
     fibers_[t]->waits_for = nullptr;
   }
-  const std::vector<int> turns = Turns(size_.threads);
+  const bool ahead = order != RunOrder::kLockstep;
+  std::vector<int> warps = Turns(size_.threads / 32);
+  const std::vector<int> lanes = Turns(32);
   for (int left = size_.threads; left > 0;) {
     bool any = false;
-    for (int t : turns) {
-      Fiber& fiber = *fibers_[t];
-      if (fiber.done || fiber.waits_for != nullptr) continue;
-      any = true;
-      Resume(t);
-      if (!fault_.empty()) return;
-      if (fiber.done) --left;
+    for (const int warp : warps) {
+      for (bool more = true; more;) {
+        more = false;
+        for (const int lane : lanes) {
+          Fiber& fiber = *fibers_[warp * 32 + lane];
+          if (fiber.done || fiber.waits_for != nullptr) continue;
+          any = true;
+          more = ahead;
+          Resume(warp * 32 + lane);
+          if (!fault_.empty()) return;
+          if (fiber.done) --left;
+        }
+      }
     }
     if (!any) fault_ = WhereThreadsStand();
     if (!fault_.empty()) return;
+    if (order == RunOrder::kShuffled) std::shuffle(warps.begin(), warps.end(), random_);
   }
   for (int t = 0; t < size_.threads; ++t) {
     if (fibers_[t]->overflowed()) fault_ = "thread " + std::to_string(t) + ": stack overflow";
@@ -255,7 +264,7 @@ const char* Executor::Run(const char* kernel, const GridSize& size, const std::f
   gridDim = blocks;
   const int64_t count = static_cast<int64_t>(blocks.x) * blocks.y * blocks.z;
   for (int64_t i = 0; i < count && fault_.empty(); ++i) {
-    const int64_t block = order == RunOrder::kForward ? i : count - 1 - i;
+    const int64_t block = order == RunOrder::kLockstep ? i : count - 1 - i;
     blockIdx = {static_cast<unsigned>(block % blocks.x), static_cast<unsigned>(block / blocks.x % blocks.y),
                 static_cast<unsigned>(block / blocks.x / blocks.y)};
     RunBlock();

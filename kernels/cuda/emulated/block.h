@@ -14,9 +14,14 @@ struct Index3 {
   unsigned x = 0, y = 0, z = 0;
 };
 
-// In which threads (and blocks) come to run: whatever it is, a right kernel gives the same result. A missing barrier
-// shows in one of them at the latest. Of the calling thread; kForward at first.
-enum class RunOrder : uint8_t { kForward, kBackward, kShuffled };
+// How threads and blocks take turns; a right kernel gives the same result in any. Of the calling thread; kLockstep at
+// first.
+enum class RunOrder : uint8_t {
+  kLockstep,  // all go from one operation of their warp to the next, from the first to the last
+  kBackward,  // the last warp runs until it waits for the block, then the one before it: it has overwritten what others
+              // have not read yet if a barrier is missing
+  kShuffled,  // the same with warps and lanes in random order
+};
 void SetRunOrder(RunOrder order);
 
 struct GridSize {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -17,7 +18,7 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
-constexpr emulation::RunOrder kOrders[] = {emulation::RunOrder::kForward, emulation::RunOrder::kBackward,
+constexpr emulation::RunOrder kOrders[] = {emulation::RunOrder::kLockstep, emulation::RunOrder::kBackward,
                                            emulation::RunOrder::kShuffled};
 
 struct Args {
@@ -32,7 +33,7 @@ std::string FaultOf(void (*kernel)(Args), const Grid& grid, const Args& args = {
 
 class Emulation : public ::testing::Test {
  protected:
-  ~Emulation() override { emulation::SetRunOrder(emulation::RunOrder::kForward); }
+  ~Emulation() override { emulation::SetRunOrder(emulation::RunOrder::kLockstep); }
 };
 
 // Sums over the block, in a tree.
@@ -59,21 +60,42 @@ TEST_F(Emulation, BarriersOrderTheThreadsOfEveryBlock) {
   }
 }
 
-__global__ void NoBarrierKernel(const Args a) {
+__global__ void NoBarrierBeforeReadKernel(const Args a) {
   SharedMemory memory;
   const auto values = memory.Take<float>(64);
   const int t = static_cast<int>(threadIdx.x);
   values[t] = 1;
   a.out[t] = values[63 - t];
 }
+// Warps read each other's values, then write their next ones.
+__global__ void NoBarrierBeforeWriteKernel(const Args a) {
+  SharedMemory memory;
+  const auto values = memory.Take<float>(64);
+  const int t = static_cast<int>(threadIdx.x);
+  values[t] = 1;
+  __syncthreads();
+  const float read = values[__shfl_sync(kAllLanes, 0, 0) + 63 - t];
+  values[t] = 2;
+  a.out[t] = read;
+}
 
-// The order of threads decides what is read: NaN where it was not written yet.
 TEST_F(Emulation, AMissingBarrierShows) {
-  std::vector<float> out(64);
-  int missing = 0;
-  EXPECT_EQ(FaultOf(&NoBarrierKernel, {1, 1, 1, 64, 256}, {out.data()}), "");
-  for (const float value : out) missing += std::isnan(value) ? 1 : 0;
-  EXPECT_EQ(missing, 32);
+  for (const auto order : kOrders) {
+    emulation::SetRunOrder(order);
+    std::vector<float> out(64);
+    int missing = 0;
+    EXPECT_EQ(FaultOf(&NoBarrierBeforeReadKernel, {1, 1, 1, 64, 256}, {out.data()}), "");
+    for (const float value : out) missing += std::isnan(value) ? 1 : 0;
+    EXPECT_EQ(missing, 32);  // whoever came first
+  }
+  const auto early = [](emulation::RunOrder order) {
+    emulation::SetRunOrder(order);
+    std::vector<float> out(64);
+    EXPECT_EQ(FaultOf(&NoBarrierBeforeWriteKernel, {1, 1, 1, 64, 256}, {out.data()}), "");
+    return std::count(out.begin(), out.end(), 2.0f);
+  };
+  EXPECT_GT(early(emulation::RunOrder::kBackward), 0);
+  EXPECT_GT(early(emulation::RunOrder::kShuffled), 0);
 }
 
 __global__ void ReturnBeforeBarrierKernel(const Args a) {

@@ -175,7 +175,7 @@ TEST(CudaMixer, TheOrderOfThreadsIsNotFelt) {
           emulation::SetRunOrder(order);
           EXPECT_EQ(RunMixer(c, type), want);
         }
-        emulation::SetRunOrder(emulation::RunOrder::kForward);
+        emulation::SetRunOrder(emulation::RunOrder::kLockstep);
       }
     }
   }
