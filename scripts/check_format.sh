@@ -4,8 +4,8 @@ set -eu
 cd "$(dirname "$0")/.."
 scripts/setup.sh lint
 if [ "${1:-}" = --fix ]; then
-  git ls-files '*.h' '*.cc' | xargs clang-format-14 -i
+  git ls-files '*.h' '*.cc' '*.cu' | xargs clang-format-14 -i
 else
-  git ls-files '*.h' '*.cc' | xargs clang-format-14 --dry-run --Werror
-  echo "format: $(git ls-files '*.h' '*.cc' | wc -l) files are as clang-format writes them"
+  git ls-files '*.h' '*.cc' '*.cu' | xargs clang-format-14 --dry-run --Werror
+  echo "format: $(git ls-files '*.h' '*.cc' '*.cu' | wc -l) files are as clang-format writes them"
 fi

@@ -20,13 +20,13 @@ cmake --build --preset lint --target lion_proto > /dev/null
 
 if [ -n "$since" ]; then
   # A changed header is checked through the sources of its folder.
-  changed="$(git diff --name-only "$since" -- '*.cc' '*.h')"
+  changed="$(git diff --name-only "$since" -- '*.cc' '*.cu' '*.h')"
   mapfile -t files < <(
-    { grep '\.cc$' <<< "$changed"
-      grep '\.h$' <<< "$changed" | xargs -r -n1 dirname | sort -u | while read -r folder; do git ls-files "$folder/*.cc"; done
+    { grep '\.c[cu]$' <<< "$changed"
+      grep '\.h$' <<< "$changed" | xargs -r -n1 dirname | sort -u | while read -r folder; do git ls-files "$folder/*.cc" "$folder/*.cu"; done
     } | sort -u | while read -r file; do [ -f "$file" ] && echo "$file"; done)
 else
-  mapfile -t files < <(git ls-files -- "${paths[@]/%//*.cc}" | grep '\.cc$')
+  mapfile -t files < <(git ls-files -- "${paths[@]/%//*.c[cu]}" | grep '\.c[cu]$')
 fi
 # Only what the build knows: fuzz targets belong to another preset.
 mapfile -t files < <(for file in "${files[@]}"; do grep -q "\"$PWD/$file\"" build/lint/compile_commands.json && echo "$file"; done || true)

@@ -43,19 +43,19 @@ __global__ void __launch_bounds__(kThreads) LogDecayKernel(const LogDecayKernelA
                     : -softplus;
 }
 
-// Regions of the workspace, one behind the other.
+// Regions of the workspace, one behind the other; without one, their bytes are counted only.
 class Regions {
  public:
-  explicit Regions(void* base) : base_(reinterpret_cast<uintptr_t>(base)) {}
+  explicit Regions(void* base) : base_(static_cast<char*>(base)) {}
   template <typename P>
   void Take(P*& region, int64_t bytes) {
-    region = reinterpret_cast<P*>(base_ + taken_);
+    if (base_ != nullptr) region = reinterpret_cast<P*>(base_ + taken_);
     taken_ += (bytes + 255) / 256 * 256;
   }
   int64_t taken() const { return taken_; }
 
  private:
-  uintptr_t base_;
+  char* base_;
   int64_t taken_ = 0;
 };
 

@@ -1,9 +1,5 @@
-// Fortified longjmp takes a switch of stacks for an attack.
-#undef _FORTIFY_SOURCE
 #include "kernels/cuda/emulated/block.h"
 
-#include <ucontext.h>
-#include <csetjmp>
 #include <cstring>
 
 #include <algorithm>
@@ -14,43 +10,22 @@
 #include <vector>
 
 #include "kernels/cuda/emulated/device.h"
-
-#if defined(__SANITIZE_ADDRESS__)
-#define LION_ASAN_FIBERS 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define LION_ASAN_FIBERS 1
-#endif
-#endif
-#ifdef LION_ASAN_FIBERS
-#include <sanitizer/common_interface_defs.h>
-#endif
+#include "kernels/cuda/emulated/fiber.h"
 
 constinit thread_local lion::cuda::emulation::Index3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace lion::cuda::emulation {
 namespace {
 
-constexpr size_t kStackBytes = size_t{256} << 10;
-constexpr size_t kCanaryBytes = 256;
-constexpr std::byte kCanary{0xC5};
 // The least that a supported device has for a block (8.6, 8.9 and 12.0).
 constexpr int64_t kMaxSharedBytes = int64_t{99} << 10;
 constexpr const char* kBarrier = "__syncthreads";
 
-// A stack and where on it execution stands. Fibers are made once and run one thread of a block after the other.
-struct Fiber {
-  Fiber() : stack(new std::byte[kStackBytes]) { std::fill_n(stack.get(), kCanaryBytes, kCanary); }
-  bool overflowed() const {
-    return !std::all_of(stack.get(), stack.get() + kCanaryBytes, [](std::byte b) { return b == kCanary; });
-  }
-
-  std::unique_ptr<std::byte[]> stack;
-  std::jmp_buf place;
-  bool started = false;
+struct Thread {
+  explicit Thread(void (*run)()) : fiber(run) {}
+  Fiber fiber;
   bool done = false;
   const char* waits_for = nullptr;  // or ready
-  void* fake_stack = nullptr;       // AddressSanitizer's
 };
 
 struct Warp {
@@ -73,7 +48,8 @@ class Executor {
   RunOrder order = RunOrder::kLockstep;
 
  private:
-  static void Entry();
+  // Of each fiber: one thread of a block after the other.
+  static void RunThreads();
   void RunBlock();
   void Resume(int thread);
   // From the running fiber back to RunBlock; returns when the fiber is resumed.
@@ -83,16 +59,12 @@ class Executor {
 
   GridSize size_;
   const std::function<void()>* body_ = nullptr;
-  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<std::unique_ptr<Thread>> threads_;
   std::vector<Warp> warps_;
   std::unique_ptr<std::byte[]> shared_;
   int running_ = 0;
   int at_barrier_ = 0;
   std::string fault_, report_;
-  std::jmp_buf scheduler_;
-  void* scheduler_fake_stack_ = nullptr;
-  const void* scheduler_stack_ = nullptr;
-  size_t scheduler_stack_bytes_ = 0;
   std::mt19937 random_{1};
 };
 
@@ -101,53 +73,21 @@ Executor& Current() {
   return executor;
 }
 
-void Executor::Entry() {
+void Executor::RunThreads() {
   Executor& self = Current();
-#ifdef LION_ASAN_FIBERS
-  __sanitizer_finish_switch_fiber(nullptr, &self.scheduler_stack_, &self.scheduler_stack_bytes_);
-#endif
   for (;;) {
     (*self.body_)();
-    self.fibers_[self.running_]->done = true;
+    self.threads_[self.running_]->done = true;
     self.Yield();
   }
 }
 
-void Executor::Yield() {
-  Fiber& fiber = *fibers_[running_];
-  if (_setjmp(fiber.place) == 0) {
-#ifdef LION_ASAN_FIBERS
-    __sanitizer_start_switch_fiber(&fiber.fake_stack, scheduler_stack_, scheduler_stack_bytes_);
-#endif
-    _longjmp(scheduler_, 1);
-  }
-#ifdef LION_ASAN_FIBERS
-  Executor& self = Current();
-  __sanitizer_finish_switch_fiber(self.fibers_[self.running_]->fake_stack, &self.scheduler_stack_,
-                                  &self.scheduler_stack_bytes_);
-#endif
-}
+void Executor::Yield() { threads_[running_]->fiber.Yield(); }
 
 void Executor::Resume(int thread) {
   running_ = thread;
-  Fiber& fiber = *fibers_[thread];
   threadIdx = {static_cast<unsigned>(thread), 0, 0};
-  if (_setjmp(scheduler_) == 0) {
-#ifdef LION_ASAN_FIBERS
-    __sanitizer_start_switch_fiber(&scheduler_fake_stack_, fiber.stack.get(), kStackBytes);
-#endif
-    if (fiber.started) _longjmp(fiber.place, 1);
-    fiber.started = true;
-    ucontext_t start;
-    getcontext(&start);
-    start.uc_stack = {fiber.stack.get(), 0, kStackBytes};
-    start.uc_link = nullptr;
-    makecontext(&start, &Executor::Entry, 0);
-    setcontext(&start);
-  }
-#ifdef LION_ASAN_FIBERS
-  __sanitizer_finish_switch_fiber(scheduler_fake_stack_, nullptr, nullptr);
-#endif
+  threads_[thread]->fiber.Resume();
 }
 
 void Executor::Fail(const std::string& what) {
@@ -156,14 +96,14 @@ void Executor::Fail(const std::string& what) {
 }
 
 void Executor::WaitForBlock() {
-  Fiber& fiber = *fibers_[running_];
+  Thread& thread = *threads_[running_];
   if (++at_barrier_ < size_.threads) {
-    fiber.waits_for = kBarrier;
+    thread.waits_for = kBarrier;
     Yield();
     return;
   }
   at_barrier_ = 0;
-  for (int t = 0; t < size_.threads; ++t) fibers_[t]->waits_for = nullptr;
+  for (int t = 0; t < size_.threads; ++t) threads_[t]->waits_for = nullptr;
 }
 
 const WarpExchange& Executor::MeetWarp(const char* what, const void* in, size_t bytes, void (*combine)(WarpExchange&)) {
@@ -176,22 +116,22 @@ const WarpExchange& Executor::MeetWarp(const char* what, const void* in, size_t 
   WarpExchange& exchange = warp.exchange[warp.operations % 2];
   std::memcpy(exchange.in[lane], in, bytes);
   if (++warp.arrived < 32) {
-    fibers_[running_]->waits_for = what;
+    threads_[running_]->waits_for = what;
     Yield();
     return exchange;
   }
   if (combine != nullptr) combine(exchange);
   warp.arrived = 0;
   ++warp.operations;
-  for (int t = first; t < first + 32; ++t) fibers_[t]->waits_for = nullptr;
+  for (int t = first; t < first + 32; ++t) threads_[t]->waits_for = nullptr;
   return exchange;
 }
 
 std::string Executor::WhereThreadsStand() const {
   std::map<std::string, int> standing;
   for (int t = 0; t < size_.threads; ++t) {
-    const Fiber& fiber = *fibers_[t];
-    ++standing[fiber.done ? "have returned" : std::string("wait in ") + fiber.waits_for];
+    const Thread& thread = *threads_[t];
+    ++standing[thread.done ? "have returned" : std::string("wait in ") + thread.waits_for];
   }
   std::string text = "deadlock:";
   for (const auto& [where, count] : standing) text += " " + std::to_string(count) + " threads " + where + ",";
@@ -212,8 +152,8 @@ void Executor::RunBlock() {
   at_barrier_ = 0;
   for (Warp& warp : warps_) warp.arrived = 0;
   for (int t = 0; t < size_.threads; ++t) {
-    fibers_[t]->done = false;
-    fibers_[t]->waits_for = nullptr;
+    threads_[t]->done = false;
+    threads_[t]->waits_for = nullptr;
   }
   const bool ahead = order != RunOrder::kLockstep;
   std::vector<int> warps = Turns(size_.threads / 32);
@@ -224,13 +164,13 @@ void Executor::RunBlock() {
       for (bool more = true; more;) {
         more = false;
         for (const int lane : lanes) {
-          Fiber& fiber = *fibers_[warp * 32 + lane];
-          if (fiber.done || fiber.waits_for != nullptr) continue;
+          Thread& thread = *threads_[warp * 32 + lane];
+          if (thread.done || thread.waits_for != nullptr) continue;
           any = true;
           more = ahead;
           Resume(warp * 32 + lane);
           if (!fault_.empty()) return;
-          if (fiber.done) --left;
+          if (thread.done) --left;
         }
       }
     }
@@ -239,7 +179,7 @@ void Executor::RunBlock() {
     if (order == RunOrder::kShuffled) std::shuffle(warps.begin(), warps.end(), random_);
   }
   for (int t = 0; t < size_.threads; ++t) {
-    if (fibers_[t]->overflowed()) fault_ = "thread " + std::to_string(t) + ": stack overflow";
+    if (threads_[t]->fiber.overflowed()) fault_ = "thread " + std::to_string(t) + ": stack overflow";
   }
 }
 
@@ -256,7 +196,8 @@ const char* Executor::Run(const char* kernel, const GridSize& size, const std::f
               std::to_string(size.shared_bytes) + " bytes of shared memory";
     return report_.c_str();
   }
-  while (static_cast<int>(fibers_.size()) < size.threads) fibers_.push_back(std::make_unique<Fiber>());
+  while (static_cast<int>(threads_.size()) < size.threads)
+    threads_.push_back(std::make_unique<Thread>(&Executor::RunThreads));
   warps_.resize(size.threads / 32);
   // Of its very size, so that AddressSanitizer sees its end, too.
   shared_ = std::make_unique<std::byte[]>(size.shared_bytes);
@@ -271,7 +212,7 @@ const char* Executor::Run(const char* kernel, const GridSize& size, const std::f
   }
   if (fault_.empty()) return nullptr;
   // Its threads stand in the middle of things.
-  fibers_.clear();
+  threads_.clear();
   report_ = std::string(kernel) + ": block (" + std::to_string(blockIdx.x) + ", " + std::to_string(blockIdx.y) + ", " +
             std::to_string(blockIdx.z) + "): " + fault_;
   return report_.c_str();

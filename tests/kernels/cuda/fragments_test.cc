@@ -45,7 +45,7 @@ TEST(Fragments, TheTensorCoreProductHasTheLayoutOfPtx) {
   for (int i = 0; i < 128; ++i) b[i] = static_cast<float>(i * 11 % 29 - 14);
   for (int row = 0; row < 16; ++row) {
     for (int column = 0; column < 8; ++column) {
-      want[row * 8 + column] = static_cast<float>(1 + row / 8 * 2 + column % 2);
+      want[row * 8 + column] = row < 8 ? static_cast<float>(1 + column % 2) : static_cast<float>(3 + column % 2);
       for (int k = 0; k < 16; ++k) want[row * 8 + column] += a[row * 16 + k] * b[k * 8 + column];
     }
   }
