@@ -17,9 +17,10 @@ inline constexpr int kOutputsSharedBytes =
     SharedBytes<T>(kMixerTile* Pitch<T>(kWidth)) + 2 * SharedBytes<T>(kKeyTile<T>* Pitch<T>(kWidth)) +
     SharedBytes<float4>(kMasks<kWhole>* kMixerWindow) + SharedBytes<int>(kMasks<kWhole>* kMixerWindow);
 
-// Block: kMixerTile query rows of one head (and order).
+// Block: kMixerTile query rows of one head (and order). So many blocks must have room on a multiprocessor: left to
+// itself, ptxas takes no more registers than let one more have it, and spills.
 template <typename T, int kWidth, bool kWhole>
-__global__ void __launch_bounds__(kThreads) MixerOutputsKernel(const MixerKernelArgs a) {
+__global__ void __launch_bounds__(kThreads, kWidth == 64 ? 3 : 2) MixerOutputsKernel(const MixerKernelArgs a) {
   constexpr int kPitch = Pitch<T>(kWidth), kKeys = kKeyTile<T>;
   SharedMemory memory = SharedMemory::Of<kOutputsSharedBytes<T, kWidth, kWhole>>();
   const auto queries = memory.Take<T>(kMixerTile * kPitch);
@@ -98,11 +99,14 @@ __global__ void __launch_bounds__(kThreads) MixerOutputsKernel(const MixerKernel
 
   if constexpr (!kWhole) {
     const int chunk = a.decays ? part.chunk : part.chunk - part.first / a.chunk_tokens;
+    // Not unrolled: the outputs fill the registers.
+#pragma unroll 1
     for (int direction = 0; direction < a.directions; ++direction) {
       const int64_t number = StateNumber(a, chunk, order_number, direction, head);
       const T* const state = static_cast<const T*>(a.entering) + number * kWidth * kWidth;
       const float* const z = a.entering_z + number * kWidth;
       float decay[2];
+#pragma unroll 1
       for (int first = 0; first < kWidth; first += kKeys) {
         __syncthreads();
         ForRows<kWidth, kKeys, T>(

@@ -81,7 +81,8 @@ __device__ __forceinline__ void ForRows(int count, int width, bool vectors, Feat
   constexpr int kAtOnce = kThreads / kLanes;
   static_assert(kRows % kAtOnce == 0);
   const int column = static_cast<int>(threadIdx.x) % kLanes * 8;
-#pragma unroll
+  // Loads of four rows are on their way at a time; more would need more registers than there are.
+#pragma unroll 4
   for (int i = 0; i < kRows / kAtOnce; ++i) {
     const int r = i * kAtOnce + static_cast<int>(threadIdx.x) / kLanes;
     float x[8] = {};

@@ -98,12 +98,13 @@ __global__ void __launch_bounds__(kThreads) PlacePatchesKernel(const PlaceKernel
   const int64_t row = inside / columns, column = inside % columns;
   const float* const in = a.projections + patch * a.width;
   float* const out = a.tokens + (patch + image + 1) * a.width;
+  if (a.positions == nullptr) {
+    for (int n = thread; n < a.width; n += kThreads) out[n] = in[n];
+    return;
+  }
   const float* const grid = a.positions + a.width;  // behind the class token's
-  if (a.positions == nullptr || (rows == a.grid && columns == a.grid)) {
-    const float* const position = grid + inside * a.width;
-    for (int n = thread; n < a.width; n += kThreads) {
-      out[n] = in[n] + (a.positions == nullptr ? 0.0f : position[n]);
-    }
+  if (rows == a.grid && columns == a.grid) {
+    for (int n = thread; n < a.width; n += kThreads) out[n] = in[n] + grid[inside * a.width + n];
     return;
   }
   if (thread < 8) {

@@ -35,6 +35,9 @@ struct Warp {
   const char* operation = nullptr;
 };
 
+// Unwinds the thread at fault; the others are dropped where they stand, where kernels hold nothing.
+struct Fault {};
+
 class Executor {
  public:
   const char* Run(const char* kernel, const GridSize& size, const std::function<void()>& thread);
@@ -76,7 +79,10 @@ Executor& Current() {
 void Executor::RunThreads() {
   Executor& self = Current();
   for (;;) {
-    (*self.body_)();
+    try {
+      (*self.body_)();
+    } catch (const Fault&) {
+    }
     self.threads_[self.running_]->done = true;
     self.Yield();
   }
@@ -92,7 +98,7 @@ void Executor::Resume(int thread) {
 
 void Executor::Fail(const std::string& what) {
   fault_ = "thread " + std::to_string(running_) + ": " + what;
-  for (;;) Yield();
+  throw Fault();
 }
 
 void Executor::WaitForBlock() {
@@ -114,7 +120,7 @@ const WarpExchange& Executor::MeetWarp(const char* what, const void* in, size_t 
   }
   warp.operation = what;
   WarpExchange& exchange = warp.exchange[warp.operations % 2];
-  std::memcpy(exchange.in[lane], in, bytes);
+  if (bytes > 0) std::memcpy(exchange.in[lane], in, bytes);
   if (++warp.arrived < 32) {
     threads_[running_]->waits_for = what;
     Yield();

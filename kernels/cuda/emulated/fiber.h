@@ -1,7 +1,6 @@
 // A function with a stack of its own, which goes on where it stopped whenever it is resumed.
 #pragma once
 
-#include <csetjmp>
 #include <cstddef>
 #include <memory>
 
@@ -26,8 +25,8 @@ class Fiber {
   void (*run_)();
   std::unique_ptr<std::byte[]> stack_;
   bool started_ = false;
-  std::jmp_buf place_;  // in the fiber
-  std::jmp_buf back_;   // in who resumed it
+  void* place_[5];  // in the fiber
+  void* back_[5];   // in who resumed it
   // AddressSanitizer's.
   void* fake_stack_ = nullptr;
   void* fake_stack_back_ = nullptr;

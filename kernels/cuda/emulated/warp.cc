@@ -18,6 +18,16 @@ struct MmaOperands {
 
 float Half(uint32_t packed, int which) { return FromBFloat16(static_cast<uint16_t>(packed >> (16 * which))); }
 
+// c += a b. These sums are most of the tests' time: the compiler makes vectors of the columns, if sanitizers let it.
+__attribute__((no_sanitize("address", "undefined"))) void AddProduct(const float (&a)[16][16], const float (&b)[16][8],
+                                                                     float (&c)[16][8]) {
+  for (int row = 0; row < 16; ++row) {
+    for (int k = 0; k < 16; ++k) {
+      for (int column = 0; column < 8; ++column) c[row][column] += a[row][k] * b[k][column];
+    }
+  }
+}
+
 // c += a b, as one product or as the six largest of their parts.
 template <int kParts>
 void Mma(WarpExchange& warp) {
@@ -36,14 +46,7 @@ void Mma(WarpExchange& warp) {
     }
     for (int i = 0; i < 4; ++i) c_at(lane, i) = in.c[i];
   }
-  const auto add = [&](int a_part, int b_part) {
-    // So that the compiler makes vectors of the columns: these sums are most of the tests' time.
-    for (int row = 0; row < 16; ++row) {
-      for (int k = 0; k < 16; ++k) {
-        for (int column = 0; column < 8; ++column) c[row][column] += a[a_part][row][k] * b[b_part][k][column];
-      }
-    }
-  };
+  const auto add = [&](int a_part, int b_part) { AddProduct(a[a_part], b[b_part], c); };
   if constexpr (kParts == 1) {
     add(0, 0);
   } else {
