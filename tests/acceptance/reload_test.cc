@@ -107,6 +107,18 @@ class ReloadTest : public ::testing::Test {
     return found == std::string::npos ? -1 : std::atof(page.c_str() + found + series.size() + 2);
   }
 
+  // Of the server, by name. gRPC's own come and go as it likes.
+  int ThreadsNamed(const std::string& name) {
+    int count = 0;
+    std::error_code ignored;
+    for (const auto& thread : fs::directory_iterator(absl::StrCat("/proc/", server_->pid(), "/task"), ignored)) {
+      std::string comm;
+      std::getline(std::ifstream(thread.path() / "comm"), comm);
+      count += comm == name ? 1 : 0;
+    }
+    return count;
+  }
+
   const fs::path root_;
   std::unique_ptr<ServerProcess> server_;
   std::string address_;
@@ -194,7 +206,7 @@ TEST_F(ReloadTest, UnderLoadNoRequestFailsAndEveryAnswerIsOfTheOldOrTheNewModel)
 
   Callers callers(address_, {first, second});
   while (callers.answered() < 50) std::this_thread::yield();
-  double threads = Metric("process_threads"), resident = Metric("process_resident_memory_bytes");
+  double resident = Metric("process_resident_memory_bytes");
   for (int i = 1; i <= reloads; ++i) {
     Place((i + 1) % 2);
     server_->Signal(SIGHUP);
@@ -225,7 +237,9 @@ TEST_F(ReloadTest, UnderLoadNoRequestFailsAndEveryAnswerIsOfTheOldOrTheNewModel)
   EXPECT_EQ(Metric("lion_model_reloads_total{model=\"m\",result=\"success\"}"), reloads + 1);
   EXPECT_EQ(Metric("lion_model_reloads_total{model=\"m\",result=\"failure\"}"), 1);
   // Every old model is gone: its threads, and its memory but for what the allocator keeps.
-  while (Metric("process_threads") > threads) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  while (ThreadsNamed("lion-batcher") > 1) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(ThreadsNamed("lion-batcher"), 1);
+  EXPECT_EQ(ThreadsNamed("lion-reply"), 1);
   const double grown_mib = (Metric("process_resident_memory_bytes") - resident) / (1 << 20);
   const std::vector<double> took = callers.milliseconds();
   std::cout << reloads << " reloads under load: " << callers.answered() << " requests answered, " << callers.failed()

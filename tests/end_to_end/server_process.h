@@ -27,6 +27,7 @@ class ServerProcess {
   // Waits until it serves; the port it is on, or 0 if it ended instead.
   int AwaitServing();
   void Signal(int signal);
+  pid_t pid() const { return pid_; }
   // Waits for its end; the exit code, or 1000 + the signal that killed it.
   int AwaitExit();
   // What it has written so far; all of it after AwaitExit.
