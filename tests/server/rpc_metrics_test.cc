@@ -30,11 +30,14 @@ class CountingMetrics : public ModelMetrics {
   std::atomic<int64_t> queued_ = 0;
 };
 
-class RpcMetricsTest : public RpcHeldTextsTest {
+struct Counts {
+  CountingMetrics counts_;
+};
+
+// The first base goes last: the threads of the models count until they have ended.
+class RpcMetricsTest : protected Counts, public RpcHeldTextsTest {
  protected:
   RpcMetricsTest() { metrics_ = &counts_; }
-
-  CountingMetrics counts_;
 };
 
 TEST_F(RpcMetricsTest, InputsThatABadOneTakesWithItAreNotRejected) {
