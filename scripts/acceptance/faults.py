@@ -67,16 +67,26 @@ def bulk_client(server, images):
                             **QUIET)
 
 
+def check_under_way(client):
+    """A client that has ended of its own accord disturbs nobody: the figures would mean nothing."""
+    if client.poll() is not None:
+        raise RuntimeError(f"the bulk client ended with {client.returncode} before it was disturbed")
+
+
 @contextlib.contextmanager
 def killed_clients(server, files):
+    endings = []
+
     def one():
         client = bulk_client(server, files["images"])
         time.sleep(0.3)
         client.kill()
-        client.wait()
+        endings.append(client.wait())
 
     with repeated(one):
         yield
+    if set(endings) != {-signal.SIGKILL}:
+        raise RuntimeError(f"bulk clients ended of their own accord: {endings}")
 
 
 @contextlib.contextmanager
@@ -84,6 +94,7 @@ def slow_readers(server, files):
     clients = [bulk_client(server, files["images"]) for _ in range(5)]
     time.sleep(0.5)
     for client in clients:
+        check_under_way(client)
         client.send_signal(signal.SIGSTOP)
     try:
         yield

@@ -69,24 +69,26 @@ def main():
             bound_ms = 1e3 * (QUEUE_TOKENS + 2 * 2048) / TOKENS / capacity
             print(f"closed loop: {capacity:.1f} images/s; a call may wait for {QUEUE_TOKENS} tokens of the queue, a batch "
                   f"before it and its own: {bound_ms:.0f} ms")
-            print("load   asked for   answered  share  accepted p99, ms  refused  refusal p50, ms  p99, ms  memory, MiB")
+            print("load   asked for   answered  share  accepted: p99 or max, ms  refused  refusal p50, ms  p99, ms  memory, MiB")
             for load in LOADS:
                 with Peak(server) as peak:
                     report = bench(server, folder, "--rate", load * capacity, "--duration-s", seconds,
                                    "--max-in-flight", 100000)
                 goodput[load] = report["per_second"]["answered"]
                 peaks[load] = peak.most
-                accepted = milliseconds(report["latency"]["server_total"], "p99_ns")
+                latency = report["latency"]["server_total"]
+                # The longest where too few were accepted for a 99th percentile.
+                accepted = milliseconds(latency, "p99_ns") or milliseconds(latency, "max_ns")
                 refused = {error["code"]: error for error in report["errors"]}
                 refusal = refused.pop("RESOURCE_EXHAUSTED", {"count": 0, "from_send": {}})
                 late = milliseconds(refusal["from_send"], "p99_ns")
-                print("{:>3}x {:>9.1f}/s {:>8.1f}/s {:>5.1f}% {:>17} {:>8} {:>16} {:>8} {:>12.0f}".format(
+                print("{:>3}x {:>9.1f}/s {:>8.1f}/s {:>5.1f}% {:>24} {:>8} {:>16} {:>8} {:>12.0f}".format(
                     load, load * capacity, goodput[load], 100 * goodput[load] / max(goodput.values()),
                     "-" if accepted is None else f"{accepted:.1f}", refusal["count"],
                     *("-" if x is None else f"{x:.2f}" for x in (milliseconds(refusal["from_send"], "p50_ns"), late)),
                     peak.most), flush=True)
                 if accepted is not None and accepted > bound_ms:
-                    failures.append(f"{load}x: an accepted call took {accepted:.1f} ms (p99), bound {bound_ms:.0f} ms")
+                    failures.append(f"{load}x: an accepted call took {accepted:.1f} ms, bound {bound_ms:.0f} ms")
                 if late is not None and late > MOST_REFUSAL_MS:
                     failures.append(f"{load}x: refusals came after {late:.2f} ms (p99), want {MOST_REFUSAL_MS}")
                 failures += [f"{load}x: {error['count']} calls failed with {code}: {error['message']}"

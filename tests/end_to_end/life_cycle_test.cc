@@ -92,7 +92,7 @@ TEST(LifeCycleTest, SigtermUnderLoadLosesNothing) {
 }
 
 TEST(LifeCycleTest, ADrainDelayLetsCallsInWhileHealthSendsCallersAway) {
-  ServerProcess server(Arguments({"--grpc-port", "0", "--drain-delay-s", "2"}));
+  ServerProcess server(Arguments({"--grpc-port", "0", "--drain-delay-s", "4"}));
   const int port = server.AwaitServing();
   ASSERT_NE(port, 0) << server.standard_error();
   auto client = Client::Create({.address = absl::StrCat("127.0.0.1:", port)});
