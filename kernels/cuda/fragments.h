@@ -1,6 +1,6 @@
 // Products of a warp from tiles in shared memory, alike for bfloat16 and float32 operands. A float32 operand is the sum
-// of three bfloat16 ones (8 bits each make its 24), its product six of theirs: as exact as float32, and slow: for
-// tests.
+// of three bfloat16 ones (8 bits each make its 24), its product six of theirs: products as exact as float32's,
+// sums as good as the tensor cores' additions, which tests on the host do not show. Slow: for tests.
 #pragma once
 
 #include <type_traits>

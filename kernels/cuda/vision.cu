@@ -77,7 +77,7 @@ __device__ __forceinline__ float CubicTap(int64_t i, int64_t in, int64_t out, in
 
 inline constexpr int kPlaceSharedBytes = SharedBytes<float>(8) + SharedBytes<int>(8);
 
-// A patch to a block; behind the patches, the class token of an image to a block.
+// The first blocks have the class token of an image each, those behind them a patch each.
 __global__ void __launch_bounds__(kThreads) PlacePatchesKernel(const PlaceKernelArgs a) {
   SharedMemory memory = SharedMemory::Of<kPlaceSharedBytes>();
   const auto weights = memory.Take<float>(8);  // rows, then columns
