@@ -19,6 +19,15 @@ if(LION_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${LION_CCACHE}")
 endif()
 
+# Headers that most files of a target read, parsed once: a third of the time to build. ccache would have to be told to
+# trust them (its manual, "precompiled headers"), so that a build through it goes without.
+include(CMakeDependentOption)
+cmake_dependent_option(LION_PRECOMPILE_HEADERS "Parse the headers of gRPC and GoogleTest once a target" ON
+  "NOT CMAKE_CXX_COMPILER_LAUNCHER" OFF)
+set(LION_RPC_HEADERS <grpcpp/grpcpp.h> <lion/v1/lion.grpc.pb.h>)
+set(LION_COMMON_HEADERS <absl/status/statusor.h> <absl/strings/str_cat.h> <chrono> <filesystem> <fstream> <functional>
+  <map> <memory> <optional> <string> <thread> <vector>)
+
 if(LION_SANITIZE)
   include(CheckCXXSourceCompiles)
   set(CMAKE_REQUIRED_FLAGS "-fsanitize=${LION_SANITIZE}")
@@ -46,6 +55,13 @@ set(LION_WARNINGS -Wall -Wextra -Wno-missing-field-initializers -Werror -Wshadow
 if(CMAKE_CXX_COMPILER_ID MATCHES Clang)
   list(APPEND LION_WARNINGS -Wthread-safety)
 endif()
+
+# lion_precompile_headers(TARGET HEADERS...)
+function(lion_precompile_headers target)
+  if(LION_PRECOMPILE_HEADERS)
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  endif()
+endfunction()
 
 # lion_library(NAME SOURCES... DEPENDS...): one library per folder of the source tree. Its headers are included as
 # "NAME/header.h", and only by targets that link it: each library has an include root of its own that holds nothing but a
@@ -77,5 +93,10 @@ function(lion_test name)
   endif()
   lion_executable(${name} SOURCES ${ARG_SOURCES} DEPENDS ${ARG_DEPENDS} lion_test_support GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  if(LION_PRECOMPILE_HEADERS)
+    target_precompile_headers(${name} REUSE_FROM lion_test_headers)
+    # They are for one setting of it, which libraries that use gRPC bring along.
+    target_compile_options(${name} PRIVATE -pthread)
+  endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT ${ARG_TIMEOUT})
 endfunction()

@@ -10,6 +10,9 @@ absl::Status BatchLimits::Validate() const {
   constexpr int64_t kMaxSpanNs = int64_t{3600} * 1'000'000'000;
   if (max_tokens < 1)
     return absl::InvalidArgumentError(absl::StrCat("max batch tokens: got ", max_tokens, ", want >= 1"));
+  if (max_batch_ns < 0 || max_batch_ns > kMaxSpanNs) {
+    return absl::InvalidArgumentError(absl::StrCat("max batch: got ", max_batch_ns, " ns, want 0 to one hour"));
+  }
   if (max_inputs < 1)
     return absl::InvalidArgumentError(absl::StrCat("max batch inputs: got ", max_inputs, ", want >= 1"));
   if (max_wait_ns < 0 || max_wait_ns > kMaxSpanNs) {
@@ -22,6 +25,15 @@ absl::Status BatchLimits::Validate() const {
         absl::StrCat("priority step: got ", priority_step_tokens, " tokens, want 0 to ", kMaxStepTokens));
   }
   return absl::OkStatus();
+}
+
+BatchLimits LimitsAtRate(const BatchLimits& limits, double tokens_per_ms) {
+  if (limits.max_batch_ns == 0 || tokens_per_ms <= 0) return limits;
+  const double tokens = tokens_per_ms * static_cast<double>(limits.max_batch_ns) / 1e6;
+  const double most = std::max(tokens, static_cast<double>(kLeastBatchTokens));
+  BatchLimits result = limits;
+  if (most < static_cast<double>(limits.max_tokens)) result.max_tokens = static_cast<int64_t>(most);
+  return result;
 }
 
 BatchPlan PlanBatch(std::span<const QueuedTask> queue, int64_t now_ns, bool flush, const BatchLimits& limits) {

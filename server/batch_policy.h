@@ -14,11 +14,17 @@
 namespace lion {
 
 inline constexpr int kMaxPriority = 9;
+// Enough rows for the matrix products to be worth reading the weights.
+inline constexpr int64_t kLeastBatchTokens = 512;
 
 struct BatchLimits {
   // Tokens of one batch. Too small: the device works on short products; too large: everybody waits for long batches.
   // A task larger than this runs alone.
   int64_t max_tokens = 8192;
+  // How long a batch may take, by the rate of recent ones; it then has fewer tokens than max_tokens, but not fewer than
+  // kLeastBatchTokens. Too small: short products; too large: on a slow device everybody waits long for a caller who
+  // sends a lot. 0: max_tokens alone.
+  int64_t max_batch_ns = 0;
   // Tasks of one batch.
   int64_t max_inputs = 1024;
   // How long an idle device waits for a fuller batch, from the oldest task's arrival. 0: it never waits, batches form
@@ -31,6 +37,9 @@ struct BatchLimits {
 
   absl::Status Validate() const;
 };
+
+// The limits for a device that computes `tokens_per_ms`; 0: not known yet.
+BatchLimits LimitsAtRate(const BatchLimits& limits, double tokens_per_ms);
 
 // What the policy knows of a waiting task.
 struct QueuedTask {

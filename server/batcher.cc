@@ -226,7 +226,7 @@ bool Batcher::WaitForWork() try {
       continue;
     }
     if (options_.limits.max_wait_ns == 0) return true;
-    const BatchPlan plan = PlanBatch(queue_, clock_->NowNs(), draining_, options_.limits);
+    const BatchPlan plan = PlanBatch(queue_, clock_->NowNs(), draining_, LimitsAtRate(options_.limits, tokens_per_ms_));
     if (plan.look_again_ns == kNever) return true;
     clock_->WaitUntil(changed_, mutex_, plan.look_again_ns);
   }
@@ -245,7 +245,7 @@ Batch Batcher::FormBatch(Dropping* dropping) {
 }
 
 Batch Batcher::FormBatchLocked(Dropping* dropping) {
-  const BatchPlan plan = PlanBatch(queue_, clock_->NowNs(), draining_, options_.limits);
+  const BatchPlan plan = PlanBatch(queue_, clock_->NowNs(), draining_, LimitsAtRate(options_.limits, tokens_per_ms_));
   Batch batch;
   batch.tokens = plan.tokens;
   batch.formed_ns = clock_->NowNs();

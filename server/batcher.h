@@ -45,10 +45,11 @@ struct BatcherOptions {
 // Latency bound of a submitted task before which A tokens are served, its caller's own and what FairOrder's bound gives
 // for each other caller:
 //   max_wait + the rest of the running batch + (2 A / max_tokens + 1) batches
-// because two batches in a row hold more than max_tokens together (and likewise of max_inputs). So a lone task of the
-// highest priority, beside callers of lower ones, waits for the running batch and runs in the next. Where several
-// batchers share a device turn, each batch may wait for one batch of every other. Room in the queue is not shared out:
-// it is had by whoever asks first, also from a caller who fills it.
+// because two batches in a row hold more than max_tokens together (and likewise of max_inputs; with max_batch_ns,
+// batches are shorter, and more of them hold the same tokens). So a lone task of the highest priority, beside callers
+// of lower ones, waits for the running batch and runs in the next. Where several batchers share a device turn, each
+// batch may wait for one batch of every other. Room in the queue is not shared out: it is had by whoever asks first,
+// also from a caller who fills it.
 //
 // Invariants: reserved tokens <= max_queue_tokens; every submitted task is either run or dropped, exactly once; what is
 // expired or cancelled when its batch forms is never run. Do not use it for work that needs more than one consumer.

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "server/log.h"
 #include "server/run_server.h"
 
@@ -212,6 +213,9 @@ std::vector<Settle> AddServingFlags(CLI::App& app, ServerConfig& config) {
       "of /metrics for Prometheus and of /health, over HTTP; 0: any free one; -1: none")
       ->check(CLI::Range(-1, 65535));
   Add(app, "--max-batch-tokens", service.max_batch_tokens, "tokens that a batch is formed up to")->check(positive);
+  Add(app, "--max-batch-ms", service.max_batch_ms,
+      "time that a batch may take: it gets no more tokens than recent ones computed in that time, but 512; 0: any")
+      ->check(CLI::Range(int64_t{0}, int64_t{3'600'000}));
   Add(app, "--max-batch-inputs", service.max_batch_inputs, "inputs of a batch")->check(positive);
   Add(app, "--max-wait-us", service.max_wait_us,
       "how long an idle device waits for a fuller batch; 0: batches form while it is busy")
@@ -293,6 +297,8 @@ int Main(int argc, char** argv) {
   }
   for (const Settle& set : settle) set();
 
+  // Debian's Abseil looks for cycles in the order of all locks, which are gRPC's: a tenth of what a refused call costs.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   mallopt(M_MMAP_THRESHOLD, kMmapThresholdBytes);
   mallopt(M_TRIM_THRESHOLD, 2 * kMmapThresholdBytes);
   if (absl::Status status = SetUpLog(log.format, log.level); !status.ok()) {

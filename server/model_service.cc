@@ -43,6 +43,7 @@ absl::StatusOr<std::unique_ptr<ModelService>> ModelService::Create(ModelInfo inf
                                                          std::move(preparer), *settled, shared, std::move(on_fault)));
   const BatcherOptions batcher_options = {
       .limits = {.max_tokens = settled->max_batch_tokens,
+                 .max_batch_ns = settled->max_batch_ms * 1'000'000,
                  .max_inputs = settled->max_batch_inputs,
                  .max_wait_ns = settled->max_wait_us * 1000,
                  .priority_step_tokens = kBatchesPerPriority * settled->max_batch_tokens},

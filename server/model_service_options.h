@@ -11,6 +11,7 @@ namespace lion {
 struct ModelServiceOptions {
   // A batch is formed up to this many tokens; clamped to the engine's largest batch.
   int64_t max_batch_tokens = 8192;
+  int64_t max_batch_ms = 100;  // and as many as recent batches computed in this time, 512 at least; 0: no such limit
   int64_t max_batch_inputs = 1024;
   int64_t max_wait_us = 0;
   // Tokens of one input; a larger one is refused, or a text truncated. 0: the engine's largest batch, or

@@ -106,7 +106,8 @@ def main():
 
     teacher = lion_text.load(o.teacher)
     cache = teacher_cache.Cache(o.work / "cache")
-    cache.fill(teacher, teacher_cache.Tokenizer(o.teacher / "vocab.txt"), training[:o.sentences], o.pause_file)
+    cache.fill(teacher, teacher_cache.Tokenizer(o.teacher / "vocab.txt"), training[:o.sentences], o.pause_file,
+               o.workers)
     student = make_student(teacher, pieces, vocabulary, training, o, o.work / "start.pt")
     tokenizer = teacher_cache.Tokenizer(o.output / "vocab.txt")
     distillation.train(student, training, cache, tokenizer, o.work, o)

@@ -51,22 +51,22 @@ grpc::ServerUnaryReactor* LionServiceImpl::GetModel(grpc::CallbackServerContext*
 
 grpc::ServerUnaryReactor* LionServiceImpl::Embed(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                                  grpc::ByteBuffer* response) {
-  return new UnaryReactor<v1::EmbedRequest, v1::EmbedResponse>(server_, context, request, response);
+  return UnaryReactor<v1::EmbedRequest, v1::EmbedResponse>::Open(server_, context, request, response);
 }
 
 grpc::ServerUnaryReactor* LionServiceImpl::Classify(grpc::CallbackServerContext* context,
                                                     const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  return new UnaryReactor<v1::ClassifyRequest, v1::ClassifyResponse>(server_, context, request, response);
+  return UnaryReactor<v1::ClassifyRequest, v1::ClassifyResponse>::Open(server_, context, request, response);
 }
 
 grpc::ServerUnaryReactor* LionServiceImpl::FillMask(grpc::CallbackServerContext* context,
                                                     const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  return new UnaryReactor<v1::FillMaskRequest, v1::FillMaskResponse>(server_, context, request, response);
+  return UnaryReactor<v1::FillMaskRequest, v1::FillMaskResponse>::Open(server_, context, request, response);
 }
 
 grpc::ServerUnaryReactor* LionServiceImpl::Tokenize(grpc::CallbackServerContext* context,
                                                     const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  return new UnaryReactor<v1::TokenizeRequest, v1::TokenizeResponse>(server_, context, request, response);
+  return UnaryReactor<v1::TokenizeRequest, v1::TokenizeResponse>::Open(server_, context, request, response);
 }
 
 LionServiceImpl::RawStream* LionServiceImpl::EmbedStream(grpc::CallbackServerContext* context) {

@@ -3,6 +3,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <memory>
 #include <utility>
 
 #include "server/rpc/exchange.h"
@@ -15,26 +16,34 @@ namespace lion {
 template <class Request, class Response>
 class UnaryReactor final : public grpc::ServerUnaryReactor {
  public:
-  UnaryReactor(const ExchangeContext& server, grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
-               grpc::ByteBuffer* response)
-      : UnaryReactor(server, context, request, response, server.clock->NowNs()) {}
+  // What the handler of the call returns. A call that is refused on the spot is answered by gRPC's own reactor, whose
+  // end needs no other thread: under overload these are most calls, and each hop takes time from those that are
+  // computed.
+  static grpc::ServerUnaryReactor* Open(const ExchangeContext& server, grpc::CallbackServerContext* context,
+                                        const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+    std::unique_ptr<UnaryReactor> call(new UnaryReactor(server, context, response, server.clock->NowNs()));
+    // gRPC holds back Finish, and with it OnDone, until the handler has returned this reactor.
+    const absl::Status status =
+        call->exchange_.Start(request, [call = call.get()](InferenceReply reply) { call->Answer(std::move(reply)); });
+    if (status.ok()) return call.release();
+    call->exchange_.CountRefused(status.code());
+    call->exchange_.FreeMemory();
+    call->exchange_.Count(status.code());
+    grpc::ServerUnaryReactor* const refusal = context->DefaultReactor();
+    refusal->Finish(FinalStatus(status, context));
+    return refusal;
+  }
 
   void OnCancel() override { exchange_.Abandon(); }
   void OnDone() override { delete this; }
 
  private:
-  UnaryReactor(const ExchangeContext& server, grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
-               grpc::ByteBuffer* response, int64_t arrival_ns)
+  UnaryReactor(const ExchangeContext& server, grpc::CallbackServerContext* context, grpc::ByteBuffer* response,
+               int64_t arrival_ns)
       : context_(context),
         response_(response),
         exchange_(server, MethodOf<Request>(/*stream=*/false), CallerOf(*context), arrival_ns,
-                  DeadlineNs(*context, arrival_ns)) {
-    // gRPC holds back Finish, and with it OnDone, until the handler has returned this reactor.
-    const absl::Status status = exchange_.Start(request, [this](InferenceReply reply) { Answer(std::move(reply)); });
-    if (status.ok()) return;
-    exchange_.CountRefused(status.code());
-    Fail(status);
-  }
+                  DeadlineNs(*context, arrival_ns)) {}
 
   void Answer(InferenceReply reply) {
     absl::Status status = reply.status;

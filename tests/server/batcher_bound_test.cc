@@ -23,6 +23,37 @@ TEST_F(BatcherTest, CallersTakeTurnsHoweverMuchEachHasWaiting) {
   EXPECT_THAT(puppet_.batches(), ElementsAre(ElementsAre(0), ElementsAre(1, 5), ElementsAre(2, 6), ElementsAre(3, 4)));
 }
 
+// Every batch takes 1 ms here, and half of one is asked for.
+class BatchTimeTest : public BatcherTest {
+ protected:
+  void RunBeside(int64_t first_tokens, int rest) {
+    Start({.limits = {.max_tokens = 4096, .max_batch_ns = 500'000}, .max_queue_tokens = 20'000}, 1'000'000);
+    puppet_.Hold(true);
+    Submit(Entry(0, first_tokens));
+    puppet_.AwaitRunning(1);
+    for (int i = 1; i <= rest; ++i) Submit(Entry(i, 256));
+    Finish();
+  }
+};
+
+TEST_F(BatchTimeTest, ABatchHasAsManyTokensAsItsTimeAllows) {
+  RunBeside(2048, 8);
+  // 2,048 tokens in 1 ms: 1,024 in half of it. Then 1,843 by the smoothed rate: 921.
+  EXPECT_THAT(puppet_.batches(),
+              ElementsAre(ElementsAre(0), ElementsAre(1, 2, 3, 4), ElementsAre(5, 6, 7), ElementsAre(8)));
+}
+
+TEST_F(BatchTimeTest, ASlowDeviceStillGetsBatchesWorthTheirWeights) {
+  RunBeside(10, 4);
+  EXPECT_THAT(puppet_.batches(), ElementsAre(ElementsAre(0), ElementsAre(1, 2), ElementsAre(3, 4)));
+}
+
+TEST(LimitsAtRate, LeavesALimitBelowTheLeastAlone) {
+  const BatchLimits limits = {.max_tokens = 100, .max_batch_ns = 1'000'000};
+  EXPECT_EQ(LimitsAtRate(limits, 1).max_tokens, 100);
+  EXPECT_EQ(LimitsAtRate(limits, 1e300).max_tokens, 100);
+}
+
 constexpr int64_t kBatchNs = 1'000'000;
 constexpr int kProbe = 1'000'000;
 
