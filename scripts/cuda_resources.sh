@@ -1,7 +1,7 @@
 #!/bin/bash
 # Compiles the GPU kernels (no GPU needed) and prints what each takes: registers of a thread, shared memory of a block, bytes
-# of registers spilled to memory. Fails when any kernel spills. scripts/cuda_resources.sh [ARCHITECTURE...]: 90 by default;
-# NVCC names the compiler.
+# of registers spilled to memory. Fails when any kernel spills. scripts/cuda_resources.sh [ARCHITECTURE...]: 90 by default
+# (90-real, as CMake writes it, too); NVCC names the compiler.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 
 compile() {  # ARCHITECTURE FILE
   local name="$1.$(basename "$2" .cu)"
-  "$nvcc" -std=c++20 -O2 -Werror=all-warnings -I. -arch="sm_$1" --keep --keep-dir "$work/$name" -Xptxas -v -c "$2" \
+  "$nvcc" -std=c++20 -O2 -Werror=all-warnings -I. -arch="sm_${1%%-*}" --keep --keep-dir "$work/$name" -Xptxas -v -c "$2" \
     -o "$work/$name.o" > "$work/$name.log" 2>&1 || { cat "$work/$name.log" >&2; return 1; }
 }
 export -f compile
@@ -33,8 +33,12 @@ awk '
   FILENAME ~ /\.log$/ && /Used [0-9]+ registers/ {
     for (i = 1; i < NF; ++i) if ($i == "Used") registers = $(i + 1)
     printf "%-6s %9d %7d %7d  %s\n", architecture, registers, shared[entry], spilled, entry
+    ++kernels
     if (spilled > 0) ++bad
   }
   BEGIN { printf "%-6s %9s %7s %7s  %s\n", "", "registers", "shared", "spilled", "kernel" }
-  END { if (bad > 0) { printf "%d kernels spill registers\n", bad; exit 1 } }
+  END {
+    if (kernels == 0) { print "no kernel was found in the output of ptxas"; exit 1 }
+    if (bad > 0) { printf "%d kernels spill registers\n", bad; exit 1 }
+  }
 ' "$work"/*/*.ptx "$work"/*.log | c++filt | sed 's/lion::cuda:://g; s/(anonymous namespace):://g; s/(.*)$//; s/void //'

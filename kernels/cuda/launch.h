@@ -16,11 +16,21 @@ struct Grid {
   int shared_bytes = 0;
 };
 
+// Whether `grid` can be launched, which does not depend on the device. CUDA itself takes 32 bits of each.
+inline const char* GridFault(const Grid& grid) {
+  constexpr int64_t kMaxX = (int64_t{1} << 31) - 1, kMaxYZ = 65535;
+  const bool fits =
+      grid.x >= 0 && grid.y >= 0 && grid.z >= 0 && grid.x <= kMaxX && grid.y <= kMaxYZ && grid.z <= kMaxYZ;
+  return fits ? nullptr
+              : "the grid is larger than 2147483647 x 65535 x 65535 blocks: there are too many rows or sequences";
+}
+
 #ifdef __CUDACC__
 
 template <typename Args>
 LaunchResult Launch(const char* name, void (*kernel)(Args), const Grid& grid, Stream stream, const Args& args) {
-  if (grid.x * grid.y * grid.z == 0) return {};
+  if (const char* const fault = GridFault(grid)) return {fault};
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return {};
   const void* const function = reinterpret_cast<const void*>(kernel);
   // What a block may have without asking.
   constexpr int kDefaultSharedBytes = 48 << 10;
@@ -45,7 +55,8 @@ LaunchResult Launch(const char* name, void (*kernel)(Args), const Grid& grid, St
 
 template <typename Args>
 LaunchResult Launch(const char* name, void (*kernel)(Args), const Grid& grid, Stream, const Args& args) {
-  if (grid.x * grid.y * grid.z == 0) return {};
+  if (const char* const fault = GridFault(grid)) return {fault};
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return {};
   const emulation::GridSize size{
       {static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z)},
       grid.threads,

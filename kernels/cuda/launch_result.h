@@ -1,5 +1,7 @@
 // What every launcher of kernels/cuda takes and gives. Launchers allocate nothing, wait for nothing and may be captured
-// into a graph. Pointers are device memory unless said otherwise; it must stay until the stream has run the kernel.
+// into a graph. Pointers are device memory unless said otherwise, aligned to 16 bytes (as cudaMalloc and the
+// workspace's regions are); it must stay until the stream has run the kernel. From any thread; two calls need arrays of
+// their own.
 #pragma once
 
 struct CUstream_st;

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/launch_result.h"
+#include "kernels/cuda/linear.h"
 
 namespace lion::cuda {
 
@@ -125,7 +127,9 @@ struct WarpRow {
 
 // use.operator()<kGroups>() with room for a row of `columns`.
 template <class Use>
-auto DispatchColumns(int64_t columns, const Use& use) {
+LaunchResult DispatchColumns(int64_t columns, const Use& use) {
+  static_assert(kMaxNormColumns == 1536, "the fault's words");
+  if (columns < 1 || columns > kMaxNormColumns) return {"a row's width is out of range: want 1 to 1536"};
   if (columns <= 256) return use.template operator()<2>();
   if (columns <= 1024) return use.template operator()<8>();
   return use.template operator()<12>();

@@ -1,5 +1,6 @@
 // The GPU's softmax attention, on the host, against the float64 reference.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -68,6 +69,15 @@ TEST(CudaSoftmaxAttention, ASequenceFeelsNeitherItsBatchNorTheOrderOfThreads) {
         Attention(testing::AloneInBatch(batch, s), DataType::kBFloat16, false),
         std::vector<float>(together.begin() + batch.offsets[s] * row, together.begin() + batch.offsets[s + 1] * row));
   }
+}
+
+TEST(CudaSoftmaxAttention, RefusesHeadsWiderThanItsTiles) {
+  const std::vector<int64_t> offsets = {0, 1};
+  std::vector<float> qkv(3 * 129), output(129);
+  std::vector<MixerPart> tiles;
+  PlanTiles(offsets, tiles);
+  const SoftmaxAttentionArgs args{offsets, 1, kMaxHeadWidth + 1, qkv.data(), DataType::kFloat32, 1, output.data()};
+  EXPECT_THAT(SoftmaxAttention(args, tiles.data(), 1, nullptr).fault, ::testing::HasSubstr("want 1 to 128"));
 }
 
 TEST(CudaSoftmaxAttention, NaNSpreads) {

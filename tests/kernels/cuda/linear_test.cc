@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/linear.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -95,6 +96,16 @@ TEST(CudaAddNorm, NothingIsWrittenWithoutAPlaceAndNaNComesThrough) {
   for (int i = 0; i < 40; ++i) EXPECT_EQ(normed[i], 0);
   for (int i = 40; i < 80; ++i) EXPECT_TRUE(std::isnan(normed[i]));
   ASSERT_TRUE(AddNorm({.x = x.data(), .rows = 0, .columns = 40}, nullptr).ok());
+}
+
+TEST(CudaAddNorm, RefusesARowThatNoWarpHolds) {
+  const float x = 0;
+  const AddNormArgs args{.x = &x, .rows = 1, .columns = kMaxNormColumns + 1};
+  EXPECT_THAT(AddNorm(args, nullptr).fault, ::testing::HasSubstr("want 1 to 1536"));
+}
+
+TEST(CudaNormalizeRows, RefusesMoreBlocksThanAGridHas) {
+  EXPECT_THAT(NormalizeRows(nullptr, int64_t{1} << 40, 4, nullptr).fault, ::testing::HasSubstr("too many rows"));
 }
 
 TEST(CudaGelu, IsTheExactOneWithTheBiasInside) {
