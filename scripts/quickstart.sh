@@ -1,6 +1,7 @@
 #!/bin/sh
-# The main job in one command: installs what is missing, builds, starts the server with the bundled model, classifies the
-# bundled digits through the client, stops the server. Exits 0 when every step did, and every digit was recognised.
+# The main job in one command: installs what is missing, builds, starts the server with the two bundled models, classifies
+# the bundled digits and compares a few sentences through the client, stops the server. Exits 0 when every step did, and
+# every digit was recognised.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -12,7 +13,7 @@ cmake --build --preset release --target lion_server_main lion
 bin=build/release/bin
 log=build/release/quickstart-server.log
 # Port 0: any free one, which the server's log names.
-"$bin/lion-server" --model models/mnist-lion-s --host 127.0.0.1 --grpc-port 0 --metrics-port 0 2> "$log" &
+"$bin/lion-server" --model models/mnist-lion-s --model models/minilm-lion-s --host 127.0.0.1 --grpc-port 0 --metrics-port 0 2> "$log" &
 server=$!
 trap 'kill "$server" 2> /dev/null || true' EXIT
 
@@ -36,11 +37,20 @@ export LION_SERVER="127.0.0.1:$port"
 echo
 "$bin/lion" models
 echo
-"$bin/lion" classify models/mnist-lion-s/digits/*.png --top-k 3 || fail "the classification failed"
+"$bin/lion" classify --model mnist-lion-s models/mnist-lion-s/digits/*.png --top-k 3 || fail "the classification failed"
 wrong=0
 for image in models/mnist-lion-s/digits/*.png; do
-  "$bin/lion" classify "$image" --top-k 1 --json | grep -q "\"label\":\"$(basename "$image" .png)\"" || wrong=$((wrong + 1))
+  "$bin/lion" classify --model mnist-lion-s "$image" --top-k 1 --json | grep -q "\"label\":\"$(basename "$image" .png)\"" || wrong=$((wrong + 1))
 done
+
+echo
+echo "How alike sentences are (1: the same):"
+"$bin/lion" similar --model minilm-lion-s \
+  --text "How do I reset my password?" \
+  --text "I cannot log in because I forgot my login details." \
+  --text "The cat sleeps on the warm windowsill." \
+  --text "A kitten is taking a nap in the sun." \
+  --text "Stock prices fell sharply on Monday." || fail "the comparison failed"
 
 kill -TERM "$server"
 trap - EXIT

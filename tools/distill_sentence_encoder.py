@@ -82,7 +82,7 @@ def parse_arguments():
     parser.add_argument("--vocabulary", type=int, default=12_384, help="pieces to keep")
     parser.add_argument("--layers", type=int, nargs="+", default=[0, 4, 5], help="of the teacher, to start from")
     parser.add_argument("--mlp-width", type=int, default=768, help="neurons of each MLP to keep")
-    parser.add_argument("--minutes", type=float, default=22, help="of training in all, over every resumed run")
+    parser.add_argument("--minutes", type=float, default=22, help="of processor time that each worker trains, over every resumed run")
     parser.add_argument("--batch-tokens", type=int, default=512)
     parser.add_argument("--lr", type=float, default=5e-4)
     parser.add_argument("--weight-decay", type=float, default=0.01)

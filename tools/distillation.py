@@ -80,7 +80,7 @@ def save(path, content):
 
 
 def train(student, texts, cache, tokenizer, folder, o):
-    """Trains for o.minutes in all, those of earlier runs in `folder` included; pauses are not counted.
+    """Trains for o.minutes of processor time in each worker, those of earlier runs in `folder` included.
 
     o.workers processes of one thread each change the same weights without waiting for each other: on a busy machine
     that is faster than one process with as many threads, whose matrix products wait for the slowest of them."""
@@ -108,7 +108,7 @@ def work(rank, student, texts, cache, tokenizer, folder, o):
     student.train()
     for ids, keep, words, target_words, target in batches:
         teacher_cache.wait_while(o.pause_file)
-        start = time.monotonic()
+        start = time.process_time()
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(min(spent / (60 * o.minutes), 1), o.lr)
         with torch.autocast("cpu", torch.bfloat16, enabled=lion_text.HAS_FAST_BFLOAT16):
@@ -119,7 +119,7 @@ def work(rank, student, texts, cache, tokenizer, folder, o):
         loss.backward()
         torch.nn.utils.clip_grad_norm_(student.parameters(), 1.0)
         optimizer.step()
-        spent += time.monotonic() - start
+        spent += time.process_time() - start
         step += 1
         sums += [part.item() for part in parts] + [keep.sum().item()]
         if step - shown == 100:
