@@ -7,8 +7,8 @@ set -eu
 build="ca-certificates cmake ninja-build g++ pkg-config libgrpc++-dev protobuf-compiler protobuf-compiler-grpc
   libprotobuf-dev libabsl-dev libcli11-dev nlohmann-json3-dev libspdlog-dev libdnnl-dev libhwy-dev libjpeg-dev libpng-dev
   libwebp-dev prometheus-cpp-dev zlib1g-dev libicu-dev libssl-dev"
-# qemu-user: processors of other kinds than this machine's.
-test="libgtest-dev libgmock-dev libbenchmark-dev qemu-user"
+# qemu-user: processors of other kinds than this machine's. python3-...: what the Python client runs on.
+test="libgtest-dev libgmock-dev libbenchmark-dev qemu-user python3-grpcio python3-protobuf python3-numpy"
 # The clang of Debian 13 and of 12. llvm: for the names of functions in the sanitizers' reports.
 case "$(. /etc/os-release && echo "${VERSION_ID:-}")" in
   13*) clang=19 ;;

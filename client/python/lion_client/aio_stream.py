@@ -28,11 +28,13 @@ class Stream:
         self._next = 0
         self._end: Optional[LionError] = None
         self._writing = asyncio.Lock()
+        self._write_failed = False
         self._reader = asyncio.ensure_future(self._read())
 
     async def call(self, request: Any, timeout_s: Optional[float]) -> Any:
         """As stream.Stream.call. Cancelling it while the request is sent cancels the stream."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # where nobody waits any more
         async with self._writing:  # sequences are numbered as requests are sent
             if self._end is not None:
                 raise StreamEnded.by(self._end)
@@ -41,7 +43,7 @@ class Stream:
             try:
                 await self._call.write(request)
             except (grpc.RpcError, asyncio.InvalidStateError):
-                pass  # the reader tells the future why
+                self._write_failed = True  # the reader tells the future why
         try:
             response = await asyncio.wait_for(future, None if timeout_s is None else timeout_s + GRACE_S)
         except asyncio.TimeoutError:
@@ -81,6 +83,9 @@ class Stream:
                     future.set_result(response)
         except grpc.RpcError as error:
             end = from_rpc(error)
+            if self._write_failed and end.code is grpc.StatusCode.INTERNAL:
+                # gRPC's own, which hides what the server ended the stream with: the request alone will tell.
+                end = LionError(grpc.StatusCode.CANCELLED, f"the stream was lost: {end.message}")
         except asyncio.CancelledError:
             end = LionError(grpc.StatusCode.CANCELLED, "the stream was cancelled")
         self._end = end

@@ -124,7 +124,7 @@ class Client:
 
         def perform(effect: Any) -> Any:
             if isinstance(effect, Pause):
-                return self._pause(effect.seconds, time.sleep)
+                return time.sleep(effect.seconds)
             assert isinstance(effect, Unary)
             try:
                 return self._method(effect.method)(effect.request, timeout=grpc_timeout(deadline),
@@ -133,17 +133,6 @@ class Client:
                 raise from_rpc(error) from None
 
         return run(self._connection.patience.call(once, lambda: seconds_until(deadline)), perform)
-
-    def _pause(self, seconds: float, sleep: Callable[[float], Any]) -> None:
-        """While no call is under way, gRPC gets on with connecting only if somebody watches."""
-        def watch(_: Any) -> None:
-            pass
-
-        self._channel.subscribe(watch, try_to_connect=True)
-        try:
-            sleep(seconds)
-        finally:
-            self._channel.unsubscribe(watch)
 
     def _start(self, method: tasks.Method, request: Any, timeout: Optional[float]) -> Any:
         """The future of a call."""

@@ -144,7 +144,7 @@ class BulkRun:
         if isinstance(effect, Unary):
             return self._unary(effect)
         if isinstance(effect, Pause):
-            self._client._pause(effect.seconds, self._stopped.wait)
+            self._stopped.wait(effect.seconds)
             self._check_running()
             return None
         return effect.function()

@@ -1,17 +1,22 @@
 """A LionService in this process, whose answers a test writes."""
 
+import asyncio
 import concurrent.futures
 import contextlib
 import os
 from unittest import mock
 
-import grpc
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # failing handshakes are wanted here
 
-from lion_client import lion_pb2 as pb
+import grpc  # noqa: E402
+
+from lion_client import lion_pb2 as pb  # noqa: E402
 
 METHODS = {name: (getattr(pb, f"{name}Request"), stream) for name, stream in (
     ("Embed", "EmbedStream"), ("Classify", "ClassifyStream"), ("FillMask", None), ("Tokenize", None),
     ("ListModels", None), ("GetModel", None))}
+# One for all tests: gRPC 1.51 writes tracebacks when loops come and go.
+LOOP = asyncio.new_event_loop()
 
 
 class FakeServer:
