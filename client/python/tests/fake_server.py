@@ -6,11 +6,9 @@ import contextlib
 import os
 from unittest import mock
 
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # failing handshakes are wanted here
+import grpc
 
-import grpc  # noqa: E402
-
-from lion_client import lion_pb2 as pb  # noqa: E402
+from lion_client import lion_pb2 as pb
 
 METHODS = {name: (getattr(pb, f"{name}Request"), stream) for name, stream in (
     ("Embed", "EmbedStream"), ("Classify", "ClassifyStream"), ("FillMask", None), ("Tokenize", None),
