@@ -22,7 +22,7 @@ absl::Status OfInput(size_t index, const absl::Status& status) {
   return named;
 }
 
-void CallInProgress::Fail(size_t index, const absl::Status& status) {
+void CallInProgress::Fail(size_t index, const absl::Status& status, const CallTiming& timing) {
   const bool whole_call = ConcernsWholeCall(status.code());
   if (!whole_call && request.partial_results) return;
   MutexLock lock(mutex_);
@@ -30,16 +30,17 @@ void CallInProgress::Fail(size_t index, const absl::Status& status) {
   if (failure_.ok() || (!whole_call && !ConcernsWholeCall(failure_.code()) && index < failed_index_)) {
     failure_ = whole_call ? status : OfInput(index, status);
     failed_index_ = index;
+    timing_ = timing;
   }
   abandoned->store(true, std::memory_order_relaxed);
 }
 
 void CallInProgress::Finish(size_t index, absl::Status status, Result result, const CallTiming& timing) {
   if (!status.ok()) {
-    Fail(index, status);
+    Fail(index, status, timing);
   } else {
     MutexLock lock(mutex_);
-    timing_ = timing;
+    if (failure_.ok()) timing_ = timing;
   }
   results[index].status = std::move(status);
   results[index].result = std::move(result);

@@ -79,12 +79,14 @@ struct InputReply {
   Encoding encoding;            // when it was asked for
 };
 
-// Where the time went, of the input that finished last: three intervals that do not overlap.
+// Where the time went, of the input that finished last or, when the call failed, of the one that failed it, which may
+// lack later stages: three intervals that do not overlap.
 struct CallTiming {
-  int64_t preprocess_ns = 0;  // decoding and resizing, or tokenizing
-  int64_t queue_ns = 0;       // waiting for a thread that prepares and for a batch
-  int64_t compute_ns = 0;     // the forward pass of the batch
-  int64_t batch_inputs = 0;   // inputs in the batch, from all callers
+  int64_t preprocess_ns = 0;    // decoding and resizing, or tokenizing
+  int64_t queue_ns = 0;         // waiting for a thread that prepares and for a batch
+  int64_t prepare_wait_ns = 0;  // of that, for the thread
+  int64_t compute_ns = 0;       // the forward pass of the batch
+  int64_t batch_inputs = 0;     // inputs in the batch, from all callers
   int64_t batch_tokens = 0;
 };
 
@@ -108,7 +110,7 @@ struct CallInProgress {
   std::vector<InputReply> results;
   std::atomic<int64_t> remaining = 0;  // inputs that are not finished
 
-  // `timing` counts when `status` is OK. From any thread.
+  // From any thread.
   void Finish(size_t index, absl::Status status, Result result, const CallTiming& timing);
 
   // Whether it was a failed input, and not the caller, that made the rest pointless. Known once `abandoned` is set.
@@ -118,7 +120,7 @@ struct CallInProgress {
   }
 
  private:
-  void Fail(size_t index, const absl::Status& status);
+  void Fail(size_t index, const absl::Status& status, const CallTiming& timing);
 
   mutable Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);

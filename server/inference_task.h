@@ -37,9 +37,9 @@ class InferenceTask : public BatchTask {
     CountRejected(why);
     try {
       home_.reply_pool->Submit(
-          [call = call_, index = index_, why] { call->Finish(index, why, Result(), CallTiming()); });
+          [call = call_, index = index_, why, took = timing] { call->Finish(index, why, Result(), took); });
     } catch (const std::bad_alloc&) {
-      call_->Finish(index_, why, Result(), CallTiming());
+      call_->Finish(index_, why, Result(), timing);
     }
   }
 

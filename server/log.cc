@@ -15,6 +15,8 @@
 namespace lion {
 namespace {
 
+constexpr char kRequests[] = "requests";
+
 // The message as a JSON string, whatever bytes are in it.
 class JsonMessage final : public spdlog::custom_flag_formatter {
  public:
@@ -58,10 +60,19 @@ absl::Status SetUpLog(LogFormat format, const std::string& level) {
   } else {
     formatter->set_pattern("%Y-%m-%d %H:%M:%S.%e %L %v");
   }
+  // The same stream, whose lines do not mix, in another form.
+  auto requests = std::make_shared<spdlog::logger>(kRequests, std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  requests->set_pattern(
+      format == LogFormat::kJson
+          ? R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l","thread":%t,"message":"slow request","request":{%v}})"
+          : "%Y-%m-%d %H:%M:%S.%e %L slow request {%v}",
+      spdlog::pattern_time_type::utc);
+  requests->set_level(parsed);
   logger->set_formatter(std::move(formatter));
   logger->set_level(parsed);
   logger->flush_on(spdlog::level::trace);
   spdlog::set_default_logger(std::move(logger));
+  spdlog::register_logger(std::move(requests));
   gpr_set_log_function(LogGrpc);
   google::protobuf::SetLogHandler(LogProtobuf);
   return absl::OkStatus();
@@ -71,5 +82,11 @@ void LogDebug(absl::string_view message) { Write(spdlog::level::debug, message);
 void LogInfo(absl::string_view message) { Write(spdlog::level::info, message); }
 void LogWarning(absl::string_view message) { Write(spdlog::level::warn, message); }
 void LogError(absl::string_view message) { Write(spdlog::level::err, message); }
+
+void LogSlowRequest(absl::string_view members) {
+  if (const std::shared_ptr<spdlog::logger> logger = spdlog::get(kRequests); logger != nullptr) {
+    logger->warn(spdlog::string_view_t(members.data(), members.size()));
+  }
+}
 
 }  // namespace lion

@@ -14,10 +14,13 @@ enum class LogFormat { kText, kJson };
 // gRPC and protobuf go to the debug level. Before any other thread is started.
 absl::Status SetUpLog(LogFormat format, const std::string& level);
 
-// Any thread.
+// All of these from any thread.
 void LogDebug(absl::string_view message);
 void LogInfo(absl::string_view message);
 void LogWarning(absl::string_view message);
 void LogError(absl::string_view message);
+// A warning "slow request" and, behind it, these JSON members: `"name":value,...`. In JSON they are the object
+// "request".
+void LogSlowRequest(absl::string_view members);
 
 }  // namespace lion

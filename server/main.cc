@@ -209,6 +209,7 @@ std::vector<Settle> AddServingFlags(CLI::App& app, ServerConfig& config) {
   Add(app, "--host", config.rpc.host, "name or address to listen on");
   Add(app, "--grpc-port", config.rpc.port, "0: any free one, which the log names; -1: none, but --unix-socket")
       ->check(CLI::Range(-1, 65535));
+  Add(app, "--metrics-host", config.metrics_host, "name or address that --metrics-port is on; empty: that of --host");
   Add(app, "--metrics-port", config.metrics_port,
       "of /metrics for Prometheus and of /health, over HTTP; 0: any free one; -1: none")
       ->check(CLI::Range(-1, 65535));
@@ -262,6 +263,17 @@ std::vector<Settle> AddServingFlags(CLI::App& app, ServerConfig& config) {
   return settle;
 }
 
+Settle AddLogFlags(CLI::App& app, LogOptions& log, RequestLogOptions& requests) {
+  Add(app, "--log-level", log.level, "debug, info, warning, error or off")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}));
+  Add(app, "--slow-ms", requests.slow_ms, "a request that took longer is logged with its stages' times; 0: none is")
+      ->check(CLI::Range(int64_t{0}, int64_t{86'400'000}));
+  app.add_flag("--access-log", requests.access_log, "a line of JSON on standard output for each request")
+      ->envname("LION_ACCESS_LOG");
+  return AddChoice(app, "--log-format", log.format, "text", {{"text", LogFormat::kText}, {"json", LogFormat::kJson}},
+                   "json: one object a line");
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("lion-server: low-latency inference for LION models over gRPC");
   app.config_formatter(std::make_shared<FileBelowEnvironment>(&app));
@@ -271,10 +283,7 @@ int Main(int argc, char** argv) {
   for (Settle& engine : AddEngineFlags(app, config.start_up.engine)) settle.push_back(std::move(engine));
   for (Settle& serving : AddServingFlags(app, config)) settle.push_back(std::move(serving));
   for (Settle& security : AddSecurityFlags(app, config)) settle.push_back(std::move(security));
-  settle.push_back(AddChoice(app, "--log-format", log.format, "text",
-                             {{"text", LogFormat::kText}, {"json", LogFormat::kJson}}, "json: one object a line"));
-  Add(app, "--log-level", log.level, "debug, info, warning, error or off")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error", "off"}));
+  settle.push_back(AddLogFlags(app, log, config.request_log));
   // CLI11 would read the variable after the file.
   const bool config_is_set = IsSetInEnvironment("--config");
   app.set_config("--config", config_is_set ? std::getenv("LION_CONFIG") : "",

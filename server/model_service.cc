@@ -205,7 +205,7 @@ PrepareJob ModelService::MakePrepareJob(std::unique_ptr<Task> task, CallRoom::Cl
 
 void ModelService::Prepare(const std::shared_ptr<Preparing>& input) {
   Task& task = *input->task;
-  task.timing.queue_ns = task.Lap(shared_.clock->NowNs());
+  task.timing.queue_ns = task.timing.prepare_wait_ns = task.Lap(shared_.clock->NowNs());
   if (absl::Status status = StillWanted(task.call()); !status.ok()) return task.Drop(status);
   absl::StatusOr<PreparedInput> prepared = preparer_->Prepare(task.call().request, task.input());
   if (!prepared.ok()) return task.Drop(prepared.status());

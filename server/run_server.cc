@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/resources.h"
+#include "server/access_log.h"
 #include "server/log.h"
 #include "server/metrics/metrics_server.h"
 #include "server/model_actions.h"
@@ -114,6 +115,24 @@ PreparePoolOptions TokenizingOf(const ServerConfig& config) {
           .kind = kTextKind};
 }
 
+// Null: no request is logged.
+std::unique_ptr<RequestLog> MakeRequestLog(const RequestLogOptions& options) {
+  if (options.slow_ms == 0 && !options.access_log) return nullptr;
+  RequestLog::Output output;
+  output.slow = LogSlowRequest;
+  output.left_out = [](int64_t requests) {
+    LogWarning(absl::StrCat(requests, " more slow requests are not logged: at most ", RequestLog::kSlowLinesPerSecond,
+                            " lines a second are written (--slow-ms)"));
+  };
+  if (options.access_log) {
+    const std::shared_ptr<AccessLog> access = AccessLog::Start([](int64_t lines) {
+      LogWarning(absl::StrCat(lines, " lines of the access log are lost so far: its reader is too slow"));
+    });
+    output.access = [access](const std::string& members) { access->Write(members); };
+  }
+  return std::make_unique<RequestLog>(options, std::move(output));
+}
+
 // What `metrics` and the allocator hold of a model goes with it.
 void ForgetModel(const ModelInfo& model, Metrics* metrics) {
   metrics->Retire(model.name, model.version);
@@ -166,6 +185,8 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
   RpcServerOptions rpc_options = config.rpc;
   rpc_options.metrics = &metrics;
   rpc_options.secrets = secrets->get();
+  const std::unique_ptr<RequestLog> request_log = MakeRequestLog(config.request_log);
+  rpc_options.request_log = request_log.get();
   absl::StatusOr<std::unique_ptr<RpcServer>> started = RpcServer::Start(rpc_options, &registry, &clock);
   if (!started.ok()) {
     LogError(started.status().message());
@@ -189,14 +210,15 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
 
   std::unique_ptr<HttpPages> metrics_server;
   if (config.metrics_port >= 0) {
-    absl::StatusOr<std::unique_ptr<HttpPages>> listening =
-        ServeMetrics(config.rpc.host, config.metrics_port, metrics, [&] { return readiness.ready(); });
+    const bool apart = !config.metrics_host.empty();
+    absl::StatusOr<std::unique_ptr<HttpPages>> listening = ServeMetrics(
+        apart ? config.metrics_host : config.rpc.host, config.metrics_port, metrics, [&] { return readiness.ready(); });
     if (!listening.ok()) {
       LogError(listening.status().message());
       return kExitPort;
     }
     metrics_server = *std::move(listening);
-    LogInfo(absl::StrCat("metrics on port ", metrics_server->port()));
+    LogInfo(absl::StrCat("metrics on ", config.metrics_host, apart ? " " : "", "port ", metrics_server->port()));
   }
 
   std::vector<std::unique_ptr<ModelService>> models;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "server/request_log.h"
 #include "server/rpc/rpc_server.h"
 #include "server/start_up.h"
 #include "server/stop_signals.h"
@@ -25,7 +26,9 @@ struct ServerConfig {
   // Pixels of work that may wait for the decoding threads. 0: 4 * max_image_pixels.
   int64_t max_queue_pixels = 0;
   int tokenize_threads = 0;  // 0: one, or two where there are as many processors
-  int metrics_port = 8002;   // of the same host; 0: any free one; -1: no metrics
+  std::string metrics_host;  // name or address that the metrics are on; empty: rpc.host
+  int metrics_port = 8002;   // 0: any free one; -1: no metrics
+  RequestLogOptions request_log;
   // How long calls are still let in after the signal to stop, while health says NOT_SERVING: until balancers have seen
   // it.
   int64_t drain_delay_s = 0;

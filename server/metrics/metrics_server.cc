@@ -22,8 +22,9 @@ absl::StatusOr<std::unique_ptr<HttpPages>> ServeMetrics(const std::string& host,
   pages["/v2/health/live"] = [] { return HttpPage{.body = "live\n"}; };
   absl::StatusOr<std::unique_ptr<HttpPages>> server = HttpPages::Start(host, port, std::move(pages));
   if (!server.ok()) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", host, " port ", port,
-                                               " for metrics (--metrics-port): ", server.status().message()));
+    return absl::UnavailableError(
+        absl::StrCat("cannot listen on ", host, " port ", port,
+                     " for metrics (--metrics-host, --metrics-port): ", server.status().message()));
   }
   return server;
 }

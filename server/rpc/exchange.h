@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,6 +21,8 @@
 #include "server/metrics/metrics.h"
 #include "server/model_registry.h"
 #include "server/pushback.h"
+#include "server/request_log.h"
+#include "server/rpc/call_facts.h"
 #include "server/rpc/convert.h"
 #include "server/rpc/messages.h"
 #include "server/rpc/status.h"
@@ -34,6 +35,7 @@ struct ExchangeContext {
   const Clock* clock = nullptr;
   ByteAccount* memory = nullptr;  // charged with every request and response from arrival until the response is sent
   Metrics* metrics = nullptr;     // null: what names no model is not counted
+  RequestLog* log = nullptr;      // null: no request is logged
 };
 
 // Of the calls, and of the streams of the same requests.
@@ -45,20 +47,6 @@ constexpr RpcMethod MethodOf(bool stream) {
   }
   if constexpr (std::is_same_v<Request, v1::FillMaskRequest>) return RpcMethod::kFillMask;
   if constexpr (std::is_same_v<Request, v1::TokenizeRequest>) return RpcMethod::kTokenize;
-}
-
-// Whose share of the device a call takes: its connection's.
-inline uint64_t CallerOf(const grpc::CallbackServerContext& context) {
-  return std::hash<std::string>()(context.peer());
-}
-
-// The deadline of a call, of the server's clock. The context's is of the system's clock: read once, so that a step of
-// that clock cannot move it.
-inline int64_t DeadlineNs(const grpc::CallbackServerContext& context, int64_t now_ns) {
-  const std::chrono::system_clock::time_point deadline = context.deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) return kNever;
-  const std::chrono::nanoseconds left = deadline - std::chrono::system_clock::now();
-  return left.count() > kNever - now_ns ? kNever : now_ns + left.count();
 }
 
 // An empty input is 2 bytes on the wire and some 60 in memory: more of them than any model takes are not parsed.
@@ -76,9 +64,8 @@ inline absl::Status CheckInputCount(const ModelRegistry& registry, int64_t input
 template <class Request, class Response>
 class Exchange {
  public:
-  // `caller`, `deadline_ns`: of its call or stream.
-  Exchange(const ExchangeContext& context, RpcMethod method, uint64_t caller, int64_t arrival_ns, int64_t deadline_ns)
-      : context_(context), method_(method), caller_(caller), arrival_ns_(arrival_ns), deadline_ns_(deadline_ns) {
+  Exchange(const ExchangeContext& context, RpcMethod method, CallFacts facts, int64_t arrival_ns)
+      : context_(context), method_(method), facts_(std::move(facts)), arrival_ns_(arrival_ns) {
     if (context.metrics != nullptr) metrics_ = &context.metrics->unknown();
   }
   ~Exchange() { EndFlight(); }
@@ -99,7 +86,7 @@ class Exchange {
     if (!parsed_) {
       // gRPC hands a call on without its message where the caller has gone, or its time, before all of it was there.
       if (!message->Valid()) {
-        return context_.clock->NowNs() >= deadline_ns_
+        return context_.clock->NowNs() >= facts_.deadline_ns
                    ? absl::DeadlineExceededError("the deadline passed before the request had arrived")
                    : absl::CancelledError("cancelled before the request had arrived");
       }
@@ -125,11 +112,13 @@ class Exchange {
     if (!std::exchange(in_flight_, true)) metrics_->AddInFlight(1);
     InferenceCall call;
     call.arrival_ns = arrival_ns_;
-    call.deadline_ns = deadline_ns_;
-    call.caller = caller_;
+    call.deadline_ns = facts_.deadline_ns;
+    call.caller = facts_.caller;
     call.memory = &charge_;
     call.keep_alive = model_;
     if (absl::Status status = ConvertRequest(request_, *model_, &call); !status.ok()) return status;
+    // The answer may come before Run returns.
+    if (facts_.origin != nullptr) record_.admit_ns = context_.clock->NowNs() - arrival_ns_;
     return model_->Run(std::move(call), abandoned_, std::move(answer));
   } catch (const std::bad_alloc&) {
     return TryAgainIn(kUnknownPushbackMs, "no memory to accept the call");
@@ -138,10 +127,18 @@ class Exchange {
   // Nobody waits for the answer any more. From any thread.
   void Abandon() { abandoned_->store(true, std::memory_order_relaxed); }
 
+  // What the log says of the answer besides its code: before Count.
+  void Note(const InferenceReply& reply) {
+    if (facts_.origin == nullptr) return;
+    record_.timing = reply.timing;
+    for (const InputReply& input : reply.results) record_.tokens += input.tokens;
+  }
   // To be called once, when the response is made: the request's answer is this. Lets go of its model, however slowly
   // the response is read.
   void Count(absl::StatusCode code) {
-    metrics_->CountRequest(method_, code, context_.clock->NowNs() - arrival_ns_);
+    const int64_t now_ns = context_.clock->NowNs();
+    metrics_->CountRequest(method_, code, now_ns - arrival_ns_);
+    if (facts_.origin != nullptr) Log(code, now_ns);
     // Before its caller can know the answer.
     EndFlight();
     metrics_ = &ModelMetrics::None();
@@ -195,11 +192,24 @@ class Exchange {
     if (std::exchange(in_flight_, false)) metrics_->AddInFlight(-1);
   }
 
+  void Log(absl::StatusCode code, int64_t now_ns) {
+    record_.method = method_;
+    record_.code = code;
+    record_.origin = facts_.origin.get();
+    record_.inputs = outline_.inputs;
+    record_.end_ns = now_ns;
+    record_.total_ns = now_ns - arrival_ns_;
+    if (model_ != nullptr) {
+      record_.model = model_->info().name;
+      record_.version = model_->info().version;
+    }
+    context_.log->Write(record_);
+  }
+
   const ExchangeContext context_;
   const RpcMethod method_;
-  const uint64_t caller_;
+  const CallFacts facts_;
   const int64_t arrival_ns_;
-  const int64_t deadline_ns_;
   const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
   bool admitted_ = false;
   bool parsed_ = false;
@@ -207,7 +217,8 @@ class Exchange {
   Request request_;
   ModelRegistry::Admission admission_;
   ByteAccount::Charge charge_;
-  SharedModel model_;  // until it is answered
+  SharedModel model_;     // until it is answered
+  RequestRecord record_;  // for the log, if there is one
   ModelMetrics* metrics_ = &ModelMetrics::None();
   bool in_flight_ = false;
 };

@@ -18,7 +18,18 @@ grpc::ServerUnaryReactor* AnswerAtOnce(const ExchangeContext& server, RpcMethod 
   const absl::Status status = admission.ok() ? handle(&model) : admission.status();
   ModelMetrics* const unknown = server.metrics == nullptr ? &ModelMetrics::None() : &server.metrics->unknown();
   ModelMetrics* const metrics = model == nullptr ? unknown : model->info().metrics;
-  metrics->CountRequest(method, status.code(), server.clock->NowNs() - arrival_ns);
+  const int64_t end_ns = server.clock->NowNs();
+  metrics->CountRequest(method, status.code(), end_ns - arrival_ns);
+  if (server.log != nullptr) {
+    const RequestOrigin origin = OriginOf(*context);
+    RequestRecord record = {
+        .method = method, .code = status.code(), .origin = &origin, .end_ns = end_ns, .total_ns = end_ns - arrival_ns};
+    if (model != nullptr) {
+      record.model = model->info().name;
+      record.version = model->info().version;
+    }
+    server.log->Write(record);
+  }
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(FinalStatus(status, context));
   return reactor;

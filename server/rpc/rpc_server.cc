@@ -58,7 +58,7 @@ class RpcServerImpl final : public RpcServer {
   RpcServerImpl(const RpcServerOptions& options, ModelRegistry* registry, const Clock* clock)
       : options_(options),
         memory_(InflightLimit(options)),
-        service_({registry, clock, &memory_, options.metrics}, LimitsOfStreams(options)),
+        service_({registry, clock, &memory_, options.metrics, options.request_log}, LimitsOfStreams(options)),
         port_credentials_(MakeCredentials(/*with_tls=*/true)),
         socket_credentials_(MakeCredentials(/*with_tls=*/false)) {}
 

@@ -10,6 +10,7 @@
 #include "server/clock.h"
 #include "server/metrics/metrics.h"
 #include "server/model_registry.h"
+#include "server/request_log.h"
 #include "server/rpc/connection_limits.h"
 #include "server/security/secrets.h"
 
@@ -34,6 +35,7 @@ struct RpcServerOptions {
   int64_t max_stream_bytes = 0;
   int64_t max_stream_requests = 256;  // read from one stream and not answered yet
   Metrics* metrics = nullptr;         // outlives the server; null: nothing is counted
+  RequestLog* request_log = nullptr;  // likewise; null: no request is logged
 };
 
 // gRPC's own threads run handlers, which never block. All methods may be called from any thread.

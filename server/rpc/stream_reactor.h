@@ -118,15 +118,13 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
         limits_(limits),
         context_(context),
         streams_(streams),
-        caller_(CallerOf(*context)),
-        deadline_ns_(DeadlineNs(*context, server.clock->NowNs())) {}
+        facts_(FactsOf(*context, server.log, server.clock->NowNs())) {}
 
   // A request that was read and is not answered.
   struct Item {
-    Item(uint64_t number, const ExchangeContext& server, uint64_t caller, int64_t arrival_ns, int64_t deadline_ns)
+    Item(uint64_t number, const ExchangeContext& server, const CallFacts& facts, int64_t arrival_ns)
         : sequence(number),
-          exchange(std::make_shared<ExchangeOfThis>(server, MethodOf<Request>(/*stream=*/true), caller, arrival_ns,
-                                                    deadline_ns)) {}
+          exchange(std::make_shared<ExchangeOfThis>(server, MethodOf<Request>(/*stream=*/true), facts, arrival_ns)) {}
     const uint64_t sequence;
     grpc::ByteBuffer message;
     std::shared_ptr<ExchangeOfThis> exchange;
@@ -142,7 +140,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // Null: there is no memory for it, which ends the stream.
   Item* TakeRequest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) try {
     const int64_t now_ns = server_.clock->NowNs();
-    auto item = std::make_unique<Item>(next_sequence_, server_, caller_, now_ns, deadline_ns_);
+    auto item = std::make_unique<Item>(next_sequence_, server_, facts_, now_ns);
     item->message.Swap(&incoming_);
     item->bytes = static_cast<int64_t>(item->message.Length());
     held_bytes_ += item->bytes;
@@ -261,6 +259,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
   // An error ends the stream: there was not even memory to say that there is none.
   absl::Status MakeResponse(const Item& item, InferenceReply reply, grpc::ByteBuffer* message) {
+    item.exchange->Note(reply);
     absl::Status status = reply.status;
     if (status.ok()) {
       status = Respond(
@@ -323,8 +322,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   const StreamLimits limits_;
   grpc::CallbackServerContext* const context_;
   OpenStreams* const streams_;
-  const uint64_t caller_;
-  const int64_t deadline_ns_;            // of the stream
+  const CallFacts facts_;
   std::shared_ptr<StreamReactor> self_;  // until OnDone
 
   mutable Mutex mutex_;

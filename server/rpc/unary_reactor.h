@@ -42,10 +42,10 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
                int64_t arrival_ns)
       : context_(context),
         response_(response),
-        exchange_(server, MethodOf<Request>(/*stream=*/false), CallerOf(*context), arrival_ns,
-                  DeadlineNs(*context, arrival_ns)) {}
+        exchange_(server, MethodOf<Request>(/*stream=*/false), FactsOf(*context, server.log, arrival_ns), arrival_ns) {}
 
   void Answer(InferenceReply reply) {
+    exchange_.Note(reply);
     absl::Status status = reply.status;
     if (status.ok()) status = Reply(std::move(reply));
     if (!status.ok()) return Fail(status);

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <map>
+#include <random>
 #include <sstream>
 #include <string>
 
@@ -96,12 +97,16 @@ TEST_F(MetricsTest, CountCallsInputsAndBatches) {
 
 TEST_F(MetricsTest, NamesThatNoModelHasMakeNoSeries) {
   const size_t series = Scrape().size();
-  for (int i = 0; i < 1000; ++i) {
-    EXPECT_EQ(Embed(absl::StrCat("no such model ", i), 16, 1).error_code(), grpc::NOT_FOUND);
+  constexpr int kNames = 10'000;
+  std::mt19937 random(1);
+  for (int i = 0; i < kNames; ++i) {
+    std::string name;
+    while (name.size() < static_cast<size_t>(1 + i % 40)) name += static_cast<char>('a' + random() % 26);
+    ASSERT_EQ(Embed(absl::StrCat(name, i), 16, 1).error_code(), grpc::NOT_FOUND);
   }
   const auto samples = Scrape();
   EXPECT_EQ(samples.size(), series);
-  EXPECT_EQ(samples.at(R"(lion_requests_total{code="NOT_FOUND",method="Embed",model="unknown",version=""})"), 1000);
+  EXPECT_EQ(samples.at(R"(lion_requests_total{code="NOT_FOUND",method="Embed",model="unknown",version=""})"), kNames);
 }
 
 TEST_F(MetricsTest, CountEveryRequestOfAStream) {
@@ -136,6 +141,23 @@ TEST(MetricsPortTest, InUseIsAnErrorThatNamesTheFlag) {
                         line.substr(line.rfind(' ') + 1)});
   EXPECT_EQ(second.AwaitExit(), 4);
   EXPECT_THAT(second.standard_error(), HasSubstr("--metrics-port"));
+}
+
+TEST(MetricsPortTest, MayBeOnAnotherAddressThanTheCalls) {
+  const std::string model = testing::SourcePath("tests/golden/vision/selective_s");
+  ServerProcess apart({"--host", "127.0.0.2", "--grpc-port", "0", "--metrics-host", "127.0.0.1", "--model", model});
+  const std::string line = apart.AwaitLog("metrics on 127.0.0.1 port ");
+  EXPECT_THAT(HttpGet(std::atoi(line.c_str() + line.rfind(' ')), "/v2/health/live"), HasSubstr("200 OK"));
+  ServerProcess together({"--host", "127.0.0.2", "--grpc-port", "0", "--model", model});
+  const std::string other = together.AwaitLog("metrics on port ");
+  EXPECT_EQ(HttpGet(std::atoi(other.c_str() + other.rfind(' ')), "/v2/health/live"), "no connection");
+}
+
+TEST(MetricsPortTest, AnAddressOfAnotherMachineIsAnErrorThatNamesTheFlag) {
+  ServerProcess server({"--host", "127.0.0.1", "--grpc-port", "0", "--metrics-host", "192.0.2.1", "--model",
+                        testing::SourcePath("tests/golden/vision/selective_s")});
+  EXPECT_EQ(server.AwaitExit(), 4);
+  EXPECT_THAT(server.standard_error(), HasSubstr("--metrics-host"));
 }
 
 TEST(MetricsPortTest, MinusOneIsNone) {
