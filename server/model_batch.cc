@@ -1,3 +1,4 @@
+#include <exception>
 #include <new>
 #include <utility>
 
@@ -13,6 +14,8 @@ absl::Status ModelService::Forward(const std::vector<Request>& requests, std::ve
   return engine_->Forward(requests, std::span<Result>(*results));
 } catch (const std::bad_alloc&) {
   return TryAgainIn(kUnknownPushbackMs, "no memory for the forward pass");
+} catch (const std::exception& error) {
+  return absl::InternalError(absl::StrCat("the engine threw: ", error.what()));
 }
 
 struct ModelService::FinishedBatch {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,7 @@ class PuppetEngine : public Engine {
     inputs_ += static_cast<int64_t>(requests.size());
     ++batches_;
     if (has_no_memory_) throw std::bad_alloc();
+    if (throws_) throw std::runtime_error("a string snaps");
     if (fails_) return absl::InternalError("the puppet's strings are cut");
     for (size_t i = 0; i < requests.size(); ++i) results[i] = Answer(requests[i]);
     return absl::OkStatus();
@@ -95,6 +97,7 @@ class PuppetEngine : public Engine {
   void Hold() { Set(held_, true); }
   void Release() { Set(held_, false); }
   void Fail() { Set(fails_, true); }
+  void Throw() { Set(throws_, true); }
   void TakeMemory() { Set(has_no_memory_, true); }
   void GiveMemory() { Set(has_no_memory_, false); }
   void AwaitEntered(int64_t batches) {
@@ -163,6 +166,7 @@ class PuppetEngine : public Engine {
   CondVar changed_;
   bool held_ = false;
   bool fails_ = false;
+  bool throws_ = false;
   bool has_no_memory_ = false;
   int64_t entered_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t inputs_ ABSL_GUARDED_BY(mutex_) = 0;

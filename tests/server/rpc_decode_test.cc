@@ -1,11 +1,11 @@
 // Encoded images on their way to the decoding threads, over the wire.
 #include <gmock/gmock.h>
 
-#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/server/held_threads.h"
 #include "tests/server/rpc_fixture.h"
 #include "tests/support/golden.h"
 
@@ -30,24 +30,10 @@ class RpcDecodeTest : public RpcTest {
     return request;
   }
 
-  // Keeps both decoding threads until Release().
-  void HoldDecoding() {
-    const auto wait = [this](const absl::Status&) {
-      ++held_;
-      while (!released_) std::this_thread::yield();
-      --held_;
-    };
-    for (int i = 0; i < 2; ++i) ASSERT_TRUE(decode_pool_.Submit({{.work = 1, .run = wait}}, 0).ok());
-    while (held_ < 2) std::this_thread::yield();
-  }
-  // The threads read this object: it must not go before they have gone on.
-  void Release() {
-    released_ = true;
-    while (held_ > 0) std::this_thread::yield();
-  }
+  // Keeps both decoding threads.
+  void HoldDecoding() { held_.Hold(&decode_pool_, 2); }
 
-  std::atomic<int> held_ = 0;
-  std::atomic<bool> released_ = false;
+  HeldThreads held_;
   const std::string photo_ = testing::ReadFile(testing::SourcePath("tests/golden/images/landscape.jpg"));
 };
 
@@ -77,7 +63,7 @@ TEST_F(RpcDecodeTest, WhileTooManyPixelsWaitCallsAreRefusedWithPushback) {
   EXPECT_EQ(registry_.models()[0]->waiting_tokens(), 0);
   EXPECT_TRUE(Embed(EmbedOf({1})).status.ok()) << "ready pixels need no decoding";
 
-  Release();
+  held_.Release();
   grpc::Status status;
   do {
     status = Embed(mixed).status;
@@ -97,7 +83,7 @@ TEST_F(RpcDecodeTest, ACancelledCallsImagesAreNotDecoded) {
   // The server hears of it a little later.
   grpc::Status probe = Embed(Images({photo_}), /*timeout_ms=*/300).status;
   EXPECT_EQ(probe.error_code(), grpc::DEADLINE_EXCEEDED) << "it waits behind them";
-  Release();
+  held_.Release();
   while (registry_.models()[0]->waiting_tokens() > 0) std::this_thread::yield();
   EXPECT_EQ(registry_.models()[0]->dropped_inputs(), 4);
   EXPECT_EQ(engine->inputs(), 0);

@@ -1,9 +1,7 @@
-// Allocations that fail inside the server. This program's operator new refuses large blocks when told.
+// Large allocations that fail inside the server.
 #include <gmock/gmock.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <limits>
 #include <memory>
 #include <new>
 #include <string>
@@ -11,56 +9,25 @@
 #include <vector>
 
 #include "tests/server/rpc_fixture.h"
+#include "tests/support/faults/allocation.h"
 #include "tests/support/golden.h"
-
-namespace {
-constexpr size_t kAny = std::numeric_limits<size_t>::max();
-std::atomic<size_t> largest_bytes = kAny;
-std::atomic<int> refused = 0;
-std::atomic<size_t> watched_bytes = kAny;  // blocks of this size are counted
-std::atomic<int> watched = 0;
-thread_local bool is_test = false;   // gets all it asks for
-thread_local int64_t fails_in = -1;  // the next but so many is refused to this thread; negative: none is
-}  // namespace
-
-namespace {
-// Not inlined: gcc would see malloc meet delete.
-__attribute__((noinline)) void* Allocate(size_t bytes) noexcept {
-  const bool is_refused = fails_in >= 0 ? fails_in-- == 0 : bytes > largest_bytes && !is_test;
-  void* memory = is_refused ? nullptr : std::malloc(bytes);
-  if (memory == nullptr) ++refused;
-  if (bytes == watched_bytes) ++watched;
-  return memory;
-}
-__attribute__((noinline)) void* AllocateOrThrow(size_t bytes) {
-  void* memory = Allocate(bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-__attribute__((noinline)) void Free(void* memory) noexcept { std::free(memory); }
-}  // namespace
-
-void* operator new(size_t bytes) { return AllocateOrThrow(bytes); }
-void* operator new[](size_t bytes) { return AllocateOrThrow(bytes); }
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return Allocate(bytes); }
-void* operator new[](size_t bytes, const std::nothrow_t&) noexcept { return Allocate(bytes); }
-void operator delete(void* memory) noexcept { Free(memory); }
-void operator delete[](void* memory) noexcept { Free(memory); }
-void operator delete(void* memory, size_t) noexcept { Free(memory); }
-void operator delete[](void* memory, size_t) noexcept { Free(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { Free(memory); }
-void operator delete[](void* memory, const std::nothrow_t&) noexcept { Free(memory); }
 
 namespace lion {
 namespace {
 
+using faults::fails_in;
+using faults::kAny;
+using faults::largest_bytes;
+using faults::refused;
+using faults::watched;
+using faults::watched_bytes;
 using grpc::health::v1::HealthCheckResponse;
 using ::testing::HasSubstr;
 
 class RpcOutOfMemoryTest : public RpcTest {
  protected:
   void SetUp() override {
-    is_test = true;
+    faults::is_exempt = true;
     RpcTest::SetUp();
   }
   // The same call refused for lack of memory, with a time to try again, and then answered. `bytes`: the largest block
@@ -207,7 +174,7 @@ class IgnoredTask : public BatchTask {
 };
 
 TEST(BatcherOutOfMemoryTest, ABatchThatCannotBeFormedIsFormedLater) {
-  is_test = true;
+  faults::is_exempt = true;
   SteadyClock clock;
   std::atomic<size_t> run = 0;
   std::atomic<bool> running = false;
@@ -241,7 +208,7 @@ TEST(BatcherOutOfMemoryTest, ABatchThatCannotBeFormedIsFormedLater) {
 }
 
 TEST(BatcherOutOfMemoryTest, WhatIsNotSubmittedIsAsItWas) {
-  is_test = true;
+  faults::is_exempt = true;
   SteadyClock clock;
   std::atomic<size_t> run = 0;
   absl::StatusOr<std::unique_ptr<Batcher>> batcher =

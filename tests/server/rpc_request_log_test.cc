@@ -121,7 +121,7 @@ TEST_F(RpcRequestLogTest, ASlowCallSaysInWhichStageItWas) {
   while (tokenize_pool_.waiting_work() == 0) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   engine->Hold();
-  released_ = true;
+  ReleaseTokenizing();
   engine->AwaitEntered(1);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   engine->Release();

@@ -1,25 +1,18 @@
 // Texts that wait until the test lets them be tokenized.
 #pragma once
 
-#include <atomic>
 #include <thread>
 
+#include "tests/server/held_threads.h"
 #include "tests/server/rpc_stream_fixture.h"
 
 namespace lion {
 
 class RpcHeldTextsTest : public RpcStreamTest {
  protected:
-  // Keeps both tokenizing threads until `released_`.
-  void HoldTokenizing() {
-    const auto wait = [this](const absl::Status&) {
-      ++running_;
-      while (!released_) std::this_thread::yield();
-      --running_;
-    };
-    for (int i = 0; i < 2; ++i) ASSERT_TRUE(tokenize_pool_.Submit({{.work = 1, .run = wait}}, 0).ok());
-    while (running_ < 2) std::this_thread::yield();
-  }
+  // Keeps both tokenizing threads until ReleaseTokenizing.
+  void HoldTokenizing() { held_.Hold(&tokenize_pool_, 2); }
+  void ReleaseTokenizing() { held_.Release(); }
   void AwaitWaiting(int64_t tokens) {
     while (models()[0]->waiting_tokens() != tokens) std::this_thread::yield();
   }
@@ -32,14 +25,11 @@ class RpcHeldTextsTest : public RpcStreamTest {
     }
   }
   void TearDown() override {
-    released_ = true;
-    // The threads read this object: it must not go before they have gone on.
-    while (running_ > 0) std::this_thread::yield();
+    ReleaseTokenizing();
     RpcStreamTest::TearDown();
   }
 
-  std::atomic<int> running_ = 0;
-  std::atomic<bool> released_ = false;
+  HeldThreads held_;
 };
 
 }  // namespace lion

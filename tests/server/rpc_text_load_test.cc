@@ -65,7 +65,7 @@ TEST_F(RpcTextLoadTest, RoomIsReservedForTheBytesAndThenForTheTokens) {
   // 10 bytes with 2 special tokens, and one that could exceed the limit; 4 and 22 tokens.
   calls.Start(TextsOf({"lion river", std::string(20, '.') + std::string(100, ' ')}));
   AwaitWaiting(12 + 50);
-  released_ = true;
+  ReleaseTokenizing();
   AwaitWaiting(4 + 22);
   engine->Release();
   calls.AwaitAll();
@@ -130,7 +130,7 @@ TEST_F(RpcTextLoadTest, ASmallTextGetsThroughBesideALargeOneThatWaits) {
   EXPECT_TRUE(Embed(TokensOf({1, 2, 3})).status.ok());
   calls.Start(TextsOf({"lion"}));
   AwaitWaiting(63 + 6);
-  released_ = true;
+  ReleaseTokenizing();
   calls.AwaitAll();
   for (size_t i = 0; i < calls.size(); ++i) EXPECT_TRUE(calls.status(i).ok()) << calls.status(i).error_message();
   EXPECT_EQ(engine->inputs(), 3);
@@ -145,7 +145,7 @@ TEST_F(RpcTextLoadTest, ATextWithMoreTokensThanUsualTakesMoreRoomThen) {
   HoldTokenizing();
   calls.Start(TextsOf({std::string(90, '.')}));
   AwaitWaiting(22 + 39);
-  released_ = true;
+  ReleaseTokenizing();
   AwaitWaiting(92);
   engine->Release();
   calls.AwaitAll();
@@ -165,7 +165,7 @@ TEST_F(RpcTextLoadTest, IsRefusedWithPushbackIfThatRoomIsTaken) {
   AwaitWaiting(61);
   calls.Start(TokensOf(std::vector<int64_t>(39, 5)));
   AwaitWaiting(100);
-  released_ = true;
+  ReleaseTokenizing();
   caller.join();
   EXPECT_EQ(refused.status.error_code(), grpc::RESOURCE_EXHAUSTED);
   EXPECT_THAT(refused.status.error_message(), HasSubstr("the queue is full: 100 of 100 tokens wait"));
@@ -197,7 +197,7 @@ TEST_F(RpcTextLoadTest, AProbesTextComesBeforeTheRestOfHugeOnes) {
   while (tokenize_pool_.waiting_work() < 4 * (11 << 20)) std::this_thread::yield();
   calls.Start(TextsOf({"the lion"}));
   while (tokenize_pool_.waiting_work() <= 4 * (11 << 20)) std::this_thread::yield();
-  released_ = true;
+  ReleaseTokenizing();
   calls.AwaitAll();
   for (size_t i = 0; i < calls.size(); ++i) EXPECT_TRUE(calls.status(i).ok()) << calls.status(i).error_message();
   EXPECT_LT(calls.response(4).timing().queue_ns(), calls.response(3).timing().queue_ns());
@@ -214,7 +214,7 @@ TEST_F(RpcTextLoadTest, ACancelledCallsTextsAreNotTokenized) {
   EXPECT_EQ(calls.status(0).error_code(), grpc::CANCELLED);
   AwaitDropped(3);
   AwaitWaiting(0);
-  released_ = true;
+  ReleaseTokenizing();
   EXPECT_EQ(models()[0]->dropped_inputs(), 3);
   EXPECT_EQ(engine->inputs(), 0);
 }
@@ -226,7 +226,7 @@ TEST_F(RpcTextLoadTest, DrainingFinishesTheTextsThatWait) {
   calls.Start(TextsOf({"the lion"}));
   AwaitWaiting(10);
   registry_.Drain();
-  released_ = true;
+  ReleaseTokenizing();
   calls.AwaitAll();
   EXPECT_TRUE(calls.status(0).ok()) << calls.status(0).error_message();
 }
@@ -241,7 +241,7 @@ TEST_F(RpcTextLoadTest, TokenizingCallsKeepTheirModel) {
   AwaitWaiting(2);
   registry_.Drain();
   EXPECT_FALSE(registry_.WaitEmpty(clock_.NowNs()));
-  released_ = true;
+  ReleaseTokenizing();
   caller.join();
 }
 
