@@ -5,9 +5,7 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <map>
 #include <random>
-#include <sstream>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -16,6 +14,7 @@
 #include "tests/end_to_end/server_process.h"
 #include "tests/support/golden.h"
 #include "tests/support/http_get.h"
+#include "tests/support/metrics_page.h"
 
 namespace lion {
 namespace {
@@ -35,17 +34,7 @@ class MetricsTest : public ::testing::Test {
         grpc::CreateChannel(absl::StrCat("127.0.0.1:", port_), grpc::InsecureChannelCredentials()));
   }
 
-  // The sample of each series.
-  std::map<std::string, double> Scrape() const {
-    std::map<std::string, double> samples;
-    std::istringstream text(HttpGet(metrics_port_, "/metrics"));
-    for (std::string line; std::getline(text, line);) {
-      const size_t space = line.rfind(' ');
-      if (line.empty() || line[0] == '#' || space == std::string::npos) continue;
-      samples[line.substr(0, space)] = std::atof(line.substr(space + 1).c_str());
-    }
-    return samples;
-  }
+  testing::Samples Scrape() const { return testing::ScrapeMetrics(metrics_port_); }
 
   grpc::Status Embed(const std::string& model, uint32_t side, int inputs) {
     v1::EmbedRequest request;
