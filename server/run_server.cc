@@ -17,6 +17,7 @@
 #include "server/metrics/metrics_server.h"
 #include "server/model_actions.h"
 #include "server/model_control.h"
+#include "server/model_repository.h"
 #include "server/process_limits.h"
 #include "server/readiness.h"
 
@@ -44,7 +45,8 @@ void ReturnFreeMemory() {
 constexpr int64_t kInputsInQueue = 4;  // of the largest
 constexpr int64_t kMinTextQueueBytes = int64_t{64} << 20;
 constexpr int kMostTokenizeThreads = 2;  // of their own accord: tokenizing a text takes far less than its forward pass
-constexpr int kOtherThreads = 32;        // gRPC's, and a model's batching and replying
+constexpr int kModelThreads = 2;         // batching and replying, of each
+constexpr int kOtherThreads = 32;        // gRPC's, the log's, those that watch files and signals
 constexpr int kMaxProbedThreads = 16384;
 
 // What needs no model to be found wrong.
@@ -77,12 +79,19 @@ absl::Status CheckConfig(const ServerConfig& config) {
   return absl::OkStatus();
 }
 
+// Those that are given and those of the repository. What cannot be read there is an error later.
+size_t CountModels(const ServerConfig& config) {
+  if (config.model_repository.empty()) return config.models.size();
+  const absl::StatusOr<RepositoryListing> listing = ListRepository(config.model_repository);
+  return config.models.size() + (listing.ok() ? listing->models.size() : 0);
+}
+
 // That all threads can be had, before the port is open.
-absl::Status CheckThreadsOf(const ServerConfig& config, size_t models, int preparing_threads) {
+absl::Status CheckThreadsOf(const ServerConfig& config, int preparing_threads) {
   const int engine_threads = config.start_up.engine.threads > 0 ? config.start_up.engine.threads : CpuLimit();
   // One more than there are: a model is loaded beside the one that it replaces.
-  const auto engines = static_cast<int64_t>(models) + 1;
-  const int64_t threads = engines * engine_threads + preparing_threads + kOtherThreads;
+  const auto engines = static_cast<int64_t>(CountModels(config)) + 1;
+  const int64_t threads = engines * (engine_threads + kModelThreads) + preparing_threads + kOtherThreads;
   return CheckThreads(static_cast<int>(std::min<int64_t>(threads, kMaxProbedThreads)));
 }
 
@@ -154,7 +163,7 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
   }
   const PreparePoolOptions decode = DecodingOf(config);
   const PreparePoolOptions tokenize = TokenizingOf(config);
-  if (absl::Status status = CheckThreadsOf(config, given->size(), decode.threads + tokenize.threads); !status.ok()) {
+  if (absl::Status status = CheckThreadsOf(config, decode.threads + tokenize.threads); !status.ok()) {
     LogError(absl::StrCat(status.message(),
                           ": lower --cpu-threads (0: the processors), --decode-threads, --tokenize-threads, or raise "
                           "the limits of threads and memory"));

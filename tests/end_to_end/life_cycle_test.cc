@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -287,6 +288,24 @@ TEST(LifeCycleTest, ThreadsThatCannotBeHadAreOneClearError) {
     EXPECT_THAT(server.standard_error(), HasSubstr(flag));
     EXPECT_EQ(Lines(server.standard_error()), 1) << server.standard_error();
   }
+}
+
+TEST(LifeCycleTest, ThreadsOfARepositorysModelsAreCountedBeforeThePortIsOpen) {
+  const LowerLimit memory(RLIMIT_AS, rlim_t{3} << 30);
+  const std::filesystem::path repository =
+      std::filesystem::path(::testing::TempDir()) / absl::StrCat("threads_", getpid());
+  std::filesystem::create_directories(repository);
+  for (int i = 0; i < 10; ++i) {
+    std::filesystem::create_directory_symlink(testing::SourcePath("tests/golden/vision/lit_normal"),
+                                              repository / absl::StrCat("m", i));
+  }
+  // 100 threads could be had for one model, and not for each of eleven.
+  ServerProcess server(
+      {"--grpc-port", "0", "--host", "127.0.0.1", "--cpu-threads", "100", "--model-repository", repository.string()});
+  EXPECT_EQ(server.AwaitExit(), 5) << server.standard_error();
+  EXPECT_THAT(server.standard_error(), HasSubstr("threads"));
+  EXPECT_EQ(Lines(server.standard_error()), 1) << server.standard_error();
+  std::filesystem::remove_all(repository);
 }
 #endif
 
