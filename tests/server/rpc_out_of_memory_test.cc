@@ -103,7 +103,8 @@ class QueueOutOfMemoryTest : public RpcOutOfMemoryTest {
   // A call of as many inputs as one may have waits behind a batch that is held.
   void FillQueue() {
     calls_ = std::make_unique<InFlight>(stub_.get());
-    engine_ = ServeTexts();
+    // All in one batch, however long the one that is held takes.
+    engine_ = ServeTexts({.max_batch_ms = 0});
     engine_->Hold();
     calls_->Start(TokensOf({1}));
     engine_->AwaitEntered(1);
