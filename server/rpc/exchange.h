@@ -12,7 +12,7 @@
 #include <new>
 #include <optional>
 #include <string>
-#include <type_traits>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -22,7 +22,6 @@
 #include "server/metrics/metrics.h"
 #include "server/model_registry.h"
 #include "server/pushback.h"
-#include "server/rpc/convert.h"
 #include "server/rpc/messages.h"
 #include "server/rpc/status.h"
 
@@ -36,21 +35,17 @@ struct ExchangeContext {
   Metrics* metrics = nullptr;     // null: what names no model is not counted
 };
 
-// Of the calls, and of the streams of the same requests.
-template <class Request>
-constexpr RpcMethod MethodOf(bool stream) {
-  if constexpr (std::is_same_v<Request, v1::EmbedRequest>) return stream ? RpcMethod::kEmbedStream : RpcMethod::kEmbed;
-  if constexpr (std::is_same_v<Request, v1::ClassifyRequest>) {
-    return stream ? RpcMethod::kClassifyStream : RpcMethod::kClassify;
-  }
-  if constexpr (std::is_same_v<Request, v1::FillMaskRequest>) return RpcMethod::kFillMask;
-  if constexpr (std::is_same_v<Request, v1::TokenizeRequest>) return RpcMethod::kTokenize;
-}
-
 // Whose share of the device a call takes: its connection's.
 inline uint64_t CallerOf(const grpc::CallbackServerContext& context) {
   return std::hash<std::string>()(context.peer());
 }
+
+// What requests take from the call or stream that they came in.
+struct CallOrigin {
+  uint64_t caller = 0;  // as of CallerOf
+  int64_t deadline_ns = kNever;
+  std::string model;  // the metadata key x-model-name, for APIs whose requests name no model; empty: there is none
+};
 
 // The deadline of a call, of the server's clock. The context's is of the system's clock: read once, so that a step of
 // that clock cannot move it.
@@ -59,6 +54,15 @@ inline int64_t DeadlineNs(const grpc::CallbackServerContext& context, int64_t no
   if (deadline == std::chrono::system_clock::time_point::max()) return kNever;
   const std::chrono::nanoseconds left = deadline - std::chrono::system_clock::now();
   return left.count() > kNever - now_ns ? kNever : now_ns + left.count();
+}
+
+inline CallOrigin OriginOf(const grpc::CallbackServerContext& context, int64_t now_ns) {
+  CallOrigin origin = {.caller = CallerOf(context), .deadline_ns = DeadlineNs(context, now_ns)};
+  const auto& metadata = context.client_metadata();
+  if (const auto found = metadata.find("x-model-name"); found != metadata.end()) {
+    origin.model.assign(found->second.data(), found->second.size());
+  }
+  return origin;
 }
 
 // An empty input is 2 bytes on the wire and some 60 in memory: more of them than any model takes are not parsed.
@@ -71,14 +75,32 @@ inline absl::Status CheckInputCount(const ModelRegistry& registry, int64_t input
   return status;
 }
 
+// `Rpc` is what an API has of its own: how its messages become a call and a reply becomes messages. One object for each
+// request, of a type with
+//   using Request, Response;                 messages
+//   static constexpr RpcMethod kMethod;      what metrics count it as
+//   static absl::StatusOr<Outline> OutlineOf(const grpc::ByteBuffer* message);
+//   static std::string_view ModelOf(const Request&, const CallOrigin&);  empty: the only one
+//   // The call's inputs point into the request and this object. INVALID_ARGUMENT, NOT_FOUND or FAILED_PRECONDITION for
+//   // what concerns the whole call; a bad input carries its own status.
+//   absl::Status Convert(const Request&, const ModelService&, InferenceCall*);
+//   // What says whose response it is, also of one that holds an error. Null: nothing is known.
+//   void FillHead(const Request*, const ModelService*, Response*) const;
+//   // `reply` has status OK. `since_arrival` is asked last.
+//   absl::Status Fill(const Request&, const ModelService&, InferenceReply reply,
+//                     const std::function<int64_t()>& since_arrival_ns, Response*) const;
+// and for streams what StreamReactor asks for.
+//
 // Holds what the request holds of the server until it is destroyed. Not thread-safe, but for Abandon; must live until
 // `answer` has been called.
-template <class Request, class Response>
+template <class Rpc>
 class Exchange {
  public:
-  // `caller`, `deadline_ns`: of its call or stream.
-  Exchange(const ExchangeContext& context, RpcMethod method, uint64_t caller, int64_t arrival_ns, int64_t deadline_ns)
-      : context_(context), method_(method), caller_(caller), arrival_ns_(arrival_ns), deadline_ns_(deadline_ns) {
+  using Request = typename Rpc::Request;
+  using Response = typename Rpc::Response;
+
+  Exchange(const ExchangeContext& context, CallOrigin origin, int64_t arrival_ns)
+      : context_(context), origin_(std::move(origin)), arrival_ns_(arrival_ns) {
     if (context.metrics != nullptr) metrics_ = &context.metrics->unknown();
   }
   ~Exchange() { EndFlight(); }
@@ -99,11 +121,13 @@ class Exchange {
     if (!parsed_) {
       // gRPC hands a call on without its message where the caller has gone, or its time, before all of it was there.
       if (!message->Valid()) {
-        return context_.clock->NowNs() >= deadline_ns_
+        return context_.clock->NowNs() >= origin_.deadline_ns
                    ? absl::DeadlineExceededError("the deadline passed before the request had arrived")
                    : absl::CancelledError("cancelled before the request had arrived");
       }
-      outline_ = OutlineOf<Request>(message);
+      absl::StatusOr<Outline> outline = Rpc::OutlineOf(message);
+      if (!outline.ok()) return outline.status();
+      outline_ = *outline;
     }
     absl::StatusOr<ByteAccount::Charge> charge = context_.memory->Take(outline_.bytes);
     if (!charge.ok()) return charge.status();
@@ -117,7 +141,7 @@ class Exchange {
     }
     // A request that is started again stays with the model that it began on.
     if (model_ == nullptr) {
-      absl::StatusOr<SharedModel> model = context_.registry->Find(request_.model());
+      absl::StatusOr<SharedModel> model = context_.registry->Find(Rpc::ModelOf(request_, origin_));
       if (!model.ok()) return model.status();
       model_ = *std::move(model);
       metrics_ = model_->info().metrics;
@@ -125,11 +149,11 @@ class Exchange {
     if (!std::exchange(in_flight_, true)) metrics_->AddInFlight(1);
     InferenceCall call;
     call.arrival_ns = arrival_ns_;
-    call.deadline_ns = deadline_ns_;
-    call.caller = caller_;
+    call.deadline_ns = origin_.deadline_ns;
+    call.caller = origin_.caller;
     call.memory = &charge_;
     call.keep_alive = model_;
-    if (absl::Status status = ConvertRequest(request_, *model_, &call); !status.ok()) return status;
+    if (absl::Status status = rpc_.Convert(request_, *model_, &call); !status.ok()) return status;
     return model_->Run(std::move(call), abandoned_, std::move(answer));
   } catch (const std::bad_alloc&) {
     return TryAgainIn(kUnknownPushbackMs, "no memory to accept the call");
@@ -141,7 +165,7 @@ class Exchange {
   // To be called once, when the response is made: the request's answer is this. Lets go of its model, however slowly
   // the response is read.
   void Count(absl::StatusCode code) {
-    metrics_->CountRequest(method_, code, context_.clock->NowNs() - arrival_ns_);
+    metrics_->CountRequest(Rpc::kMethod, code, context_.clock->NowNs() - arrival_ns_);
     // Before its caller can know the answer.
     EndFlight();
     metrics_ = &ModelMetrics::None();
@@ -153,34 +177,21 @@ class Exchange {
     if (reason) metrics_->CountRejected(*reason, std::max<int64_t>(1, outline_.inputs));
   }
 
-  // What says whose response it is: also of one that holds an error.
   void FillHead(Response* response) const {
     // What did not parse has left half a request, maybe with an id that is not UTF-8.
-    if constexpr (requires { request_.request_id(); }) {
-      if (parsed_) response->set_request_id(request_.request_id());
-    }
-    if constexpr (requires { response->mutable_model(); }) {
-      if (model_ == nullptr) return;
-      response->set_model(model_->info().name);
-      response->set_model_version(model_->info().version);
-    }
+    rpc_.FillHead(parsed_ ? &request_ : nullptr, model_.get(), response);
   }
 
   // `reply` has status OK. RESOURCE_EXHAUSTED: there is no memory for it.
   absl::Status Fill(InferenceReply reply, Response* response) const try {
     FillHead(response);
-    response->mutable_results()->Reserve(static_cast<int>(reply.results.size()));
-    for (InputReply& input : reply.results) {
-      ConvertReply(request_, *model_, std::move(input), response->add_results());
-    }
-    if constexpr (requires { response->mutable_timing(); }) {
-      *response->mutable_timing() = ConvertTiming(reply.timing);
-      response->mutable_timing()->set_total_ns(static_cast<uint64_t>(context_.clock->NowNs() - arrival_ns_));
-    }
-    return absl::OkStatus();
+    return rpc_.Fill(
+        request_, *model_, std::move(reply), [this] { return context_.clock->NowNs() - arrival_ns_; }, response);
   } catch (const std::bad_alloc&) {
     return TryAgainIn(kUnknownPushbackMs, "no memory for the reply");
   }
+
+  const Rpc& rpc() const { return rpc_; }
 
   // Gives the request's memory and its charge back; the admission stays.
   void FreeMemory() {
@@ -196,15 +207,14 @@ class Exchange {
   }
 
   const ExchangeContext context_;
-  const RpcMethod method_;
-  const uint64_t caller_;
+  const CallOrigin origin_;
   const int64_t arrival_ns_;
-  const int64_t deadline_ns_;
   const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
   bool admitted_ = false;
   bool parsed_ = false;
   Outline outline_;
   Request request_;
+  Rpc rpc_;
   ModelRegistry::Admission admission_;
   ByteAccount::Charge charge_;
   SharedModel model_;  // until it is answered

@@ -13,7 +13,8 @@
 namespace lion {
 
 // From the call's request to the end of its response. Deletes itself when gRPC is done with it.
-template <class Request, class Response>
+// `Rpc`: as of Exchange.
+template <class Rpc>
 class UnaryReactor final : public grpc::ServerUnaryReactor {
  public:
   // What the handler of the call returns. A call that is refused on the spot is answered by gRPC's own reactor, whose
@@ -40,10 +41,7 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
  private:
   UnaryReactor(const ExchangeContext& server, grpc::CallbackServerContext* context, grpc::ByteBuffer* response,
                int64_t arrival_ns)
-      : context_(context),
-        response_(response),
-        exchange_(server, MethodOf<Request>(/*stream=*/false), CallerOf(*context), arrival_ns,
-                  DeadlineNs(*context, arrival_ns)) {}
+      : context_(context), response_(response), exchange_(server, OriginOf(*context, arrival_ns), arrival_ns) {}
 
   void Answer(InferenceReply reply) {
     absl::Status status = reply.status;
@@ -54,7 +52,7 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
   }
 
   absl::Status Reply(InferenceReply reply) try {
-    Response response;
+    typename Rpc::Response response;
     if (absl::Status status = exchange_.Fill(std::move(reply), &response); !status.ok()) return status;
     return Serialize(response, response_);
   } catch (const std::bad_alloc&) {
@@ -71,7 +69,7 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
 
   grpc::CallbackServerContext* const context_;
   grpc::ByteBuffer* const response_;
-  Exchange<Request, Response> exchange_;
+  Exchange<Rpc> exchange_;
 };
 
 }  // namespace lion
