@@ -165,6 +165,7 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
   }
   RpcServerOptions rpc_options = config.rpc;
   rpc_options.metrics = &metrics;
+  rpc_options.version = version;
   rpc_options.secrets = secrets->get();
   absl::StatusOr<std::unique_ptr<RpcServer>> started = RpcServer::Start(rpc_options, &registry, &clock);
   if (!started.ok()) {

@@ -38,8 +38,9 @@ double Seconds(int64_t ns) { return 1e-9 * static_cast<double>(ns); }
 }  // namespace
 
 std::string_view RpcMethodName(RpcMethod method) {
-  constexpr std::string_view kNames[kRpcMethods] = {"ListModels", "GetModel", "Embed",       "Classify",
-                                                    "FillMask",   "Tokenize", "EmbedStream", "ClassifyStream"};
+  constexpr std::string_view kNames[kRpcMethods] = {"ListModels", "GetModel",        "Embed",       "Classify",
+                                                    "FillMask",   "Tokenize",        "EmbedStream", "ClassifyStream",
+                                                    "ModelInfer", "ModelStreamInfer"};
   return kNames[static_cast<size_t>(method)];
 }
 

@@ -20,8 +20,10 @@ enum class RpcMethod : uint8_t {
   kTokenize,
   kEmbedStream,
   kClassifyStream,
+  kModelInfer,
+  kModelStreamInfer,
 };
-inline constexpr int kRpcMethods = 8;
+inline constexpr int kRpcMethods = 10;
 std::string_view RpcMethodName(RpcMethod method);  // "Embed"
 
 // Why work was refused or dropped without being computed.

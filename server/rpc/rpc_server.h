@@ -33,6 +33,7 @@ struct RpcServerOptions {
   // max_inflight_bytes.
   int64_t max_stream_bytes = 0;
   int64_t max_stream_requests = 256;  // read from one stream and not answered yet
+  std::string version;                // of the server, for those who ask
   Metrics* metrics = nullptr;         // outlives the server; null: nothing is counted
 };
 
@@ -61,7 +62,7 @@ class RpcServer {
   virtual std::string address() const = 0;
 };
 
-// What health checks may ask for besides the models' names: the server as a whole, and its service.
-inline const std::vector<std::string> kServiceNames = {"", "lion.v1.LionService"};
+// What health checks may ask for besides the models' names: the server as a whole, and its services.
+inline const std::vector<std::string> kServiceNames = {"", "lion.v1.LionService", "inference.GRPCInferenceService"};
 
 }  // namespace lion
