@@ -213,6 +213,7 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
   if (models.empty()) LogWarning(absl::StrCat("no models yet: ", config.model_repository, " holds no folders"));
   readiness.Serve(std::move(models));
   control.Run();
+  rpc.SetModelControl(&control);
   stop.OnReload([&control] { control.ReloadAll(); });
   LogInfo(absl::StrCat("SERVING on ", rpc.address()));
 

@@ -154,6 +154,7 @@ class Exchange {
     call.memory = &charge_;
     call.keep_alive = model_;
     if (absl::Status status = rpc_.Convert(request_, *model_, &call); !status.ok()) return status;
+    computes_ = !call.encoding;
     return model_->Run(std::move(call), abandoned_, std::move(answer));
   } catch (const std::bad_alloc&) {
     return TryAgainIn(kUnknownPushbackMs, "no memory to accept the call");
@@ -165,7 +166,13 @@ class Exchange {
   // To be called once, when the response is made: the request's answer is this. Lets go of its model, however slowly
   // the response is read.
   void Count(absl::StatusCode code) {
-    metrics_->CountRequest(Rpc::kMethod, code, context_.clock->NowNs() - arrival_ns_);
+    const int64_t now_ns = context_.clock->NowNs();
+    metrics_->CountRequest(Rpc::kMethod, code, now_ns - arrival_ns_);
+    if (computes_ && code == absl::StatusCode::kOk) {
+      model_->statistics().CountSuccess(timing_, now_ns - computed_ns_, now_ns - arrival_ns_);
+    } else if (computes_) {
+      model_->statistics().CountFailure(now_ns - arrival_ns_);
+    }
     // Before its caller can know the answer.
     EndFlight();
     metrics_ = &ModelMetrics::None();
@@ -183,7 +190,9 @@ class Exchange {
   }
 
   // `reply` has status OK. RESOURCE_EXHAUSTED: there is no memory for it.
-  absl::Status Fill(InferenceReply reply, Response* response) const try {
+  absl::Status Fill(InferenceReply reply, Response* response) try {
+    computed_ns_ = context_.clock->NowNs();
+    timing_ = reply.timing;
     FillHead(response);
     return rpc_.Fill(
         request_, *model_, std::move(reply), [this] { return context_.clock->NowNs() - arrival_ns_; }, response);
@@ -220,6 +229,9 @@ class Exchange {
   SharedModel model_;  // until it is answered
   ModelMetrics* metrics_ = &ModelMetrics::None();
   bool in_flight_ = false;
+  bool computes_ = false;  // what it asks for: with model_, it counts in the model's statistics
+  CallTiming timing_;
+  int64_t computed_ns_ = 0;  // when the response began to be made
 };
 
 }  // namespace lion

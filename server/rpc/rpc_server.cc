@@ -60,9 +60,10 @@ class RpcServerImpl final : public RpcServer {
       : options_(options),
         memory_(InflightLimit(options)),
         lion_({registry, clock, &memory_, options.metrics}, LimitsOfStreams(options)),
-        inference_(
-            {registry, clock, &memory_, options.metrics}, LimitsOfStreams(options),
-            {.version = options.version, .is_serving = [this](const std::string& name) { return IsServing(name); }}),
+        inference_({registry, clock, &memory_, options.metrics}, LimitsOfStreams(options),
+                   {.version = options.version,
+                    .allow_model_control = options.allow_model_control,
+                    .is_serving = [this](const std::string& name) { return IsServing(name); }}),
         port_credentials_(MakeCredentials(/*with_tls=*/true)),
         socket_credentials_(MakeCredentials(/*with_tls=*/false)) {}
 
@@ -135,6 +136,8 @@ class RpcServerImpl final : public RpcServer {
     serving_.clear();
     server_->GetHealthCheckService()->Shutdown();
   }
+
+  void SetModelControl(ModelControl* control) override { inference_.SetModelControl(control); }
 
   void DrainStreams() override {
     lion_.DrainStreams();

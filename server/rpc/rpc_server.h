@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "server/clock.h"
 #include "server/metrics/metrics.h"
+#include "server/model_control.h"
 #include "server/model_registry.h"
 #include "server/rpc/connection_limits.h"
 #include "server/security/secrets.h"
@@ -22,6 +23,7 @@ struct RpcServerOptions {
   int unix_socket_mode = 0660;       // who may connect there: whoever may write to it
   const Secrets* secrets = nullptr;  // outlives the server; null: plaintext, and everybody is let in
   bool reflection = true;            // callers may ask for the API
+  bool allow_model_control = false;  // callers may load and unload models
   ConnectionLimits connections;
   int64_t max_message_bytes = int64_t{256} << 20;  // of one request
   // Of the requests and replies of all calls inside, together: more is RESOURCE_EXHAUSTED. A call that is alone may
@@ -52,6 +54,9 @@ class RpcServer {
   virtual void SetFailed(const std::vector<std::string>& services) = 0;
   // NOT_SERVING for all services, for good.
   virtual void StopServing() = 0;
+  // Calls that ask about models there could be, or load and unload them, act on it from now on; before, they are
+  // UNAVAILABLE. It outlives Shutdown.
+  virtual void SetModelControl(ModelControl* control) = 0;
   // Lets every open stream answer what it has read, then ends it. Those that come later are ended at once.
   virtual void DrainStreams() = 0;
   // Refuses new calls, gives those inside `grace_ms` to send their replies, cancels the rest.

@@ -13,8 +13,8 @@ namespace {
 
 // Null: there is none of that name.
 const InputTensor* Find(const std::vector<InputTensor>& tensors, std::string_view name) {
-  const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                  [name](const InputTensor& one) { return one.name() == name; });
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(), [name](const InputTensor& one) { return one.name() == name; });
   return found == tensors.end() ? nullptr : &*found;
 }
 
@@ -43,8 +43,8 @@ absl::Status CheckBatch(const std::vector<InputTensor>& tensors, const ModelServ
 
 absl::Status CheckDatatype(const InputTensor& tensor, std::string_view wanted) {
   if (tensor.datatype() == wanted) return absl::OkStatus();
-  return OfTensor(tensor.name(), absl::StrCat("the datatype is ", std::string(tensor.datatype()), ", want ",
-                                              std::string(wanted)));
+  return OfTensor(tensor.name(),
+                  absl::StrCat("the datatype is ", std::string(tensor.datatype()), ", want ", std::string(wanted)));
 }
 
 absl::Status WrongShape(const InputTensor& tensor, const char* wanted) {
@@ -80,9 +80,9 @@ absl::Status ReadPixelBatch(const InputTensor& tensor, std::vector<uint8_t>* nar
   // What is there fits into memory, and so does its size in bytes.
   const int64_t image_bytes = 3 * shape[2] * shape[3] * (is_float ? 4 : 1);
   for (int64_t i = 0; i < shape[0]; ++i) {
-    call->inputs.emplace_back().pixels = ImageInput{is_float ? PixelLayout::kPlanarFloat32 : PixelLayout::kPlanarUint8,
-                                                    static_cast<const char*>(*pixels) + i * image_bytes, shape[2],
-                                                    shape[3]};
+    call->inputs.emplace_back().pixels =
+        ImageInput{is_float ? PixelLayout::kPlanarFloat32 : PixelLayout::kPlanarUint8,
+                   static_cast<const char*>(*pixels) + i * image_bytes, shape[2], shape[3]};
   }
   return absl::OkStatus();
 }
@@ -102,8 +102,8 @@ struct Unpadded {
 absl::StatusOr<Unpadded> FindTokens(std::span<const int64_t> mask) {
   const auto wrong = std::find_if(mask.begin(), mask.end(), [](int64_t value) { return value != 0 && value != 1; });
   if (wrong != mask.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("attention_mask: place ", wrong - mask.begin(), " is ", *wrong,
-                                                   ", want 0 (padding) or 1"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("attention_mask: place ", wrong - mask.begin(), " is ", *wrong, ", want 0 (padding) or 1"));
   }
   const auto begin = std::find(mask.begin(), mask.end(), 1);
   const auto end = std::find(begin, mask.end(), 0);

@@ -157,9 +157,10 @@ absl::Status WantOutputs(const std::vector<WantedOutput>& outputs, const InferOp
   call->embedding = Wants(outputs, IsEmbeddings);
   call->pooling = options.pooling.value_or(config.pooling);
   if (call->embedding && options.pooling == Pooling::kNone && call->inputs.size() > 1) {
-    return absl::InvalidArgumentError(absl::StrCat("parameter 'pooling': 'none' gives a row for each token, want a "
-                                                   "batch of 1, got ",
-                                                   call->inputs.size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("parameter 'pooling': 'none' gives a row for each token, want a "
+                     "batch of 1, got ",
+                     call->inputs.size()));
   }
   if (Wants(outputs, IsOfClasses)) {
     call->logits = true;
@@ -175,9 +176,10 @@ absl::Status FillOutputs(const std::vector<WantedOutput>& outputs, const InferOp
   if (Wants(outputs, IsOfMasks)) {
     for (size_t i = 0; i < results.size(); ++i) {
       if (results[i].masked.size() == 1) continue;
-      return OfInput(i, absl::InvalidArgumentError(
-                            absl::StrCat("it has ", results[i].masked.size(), " mask tokens, want one for the outputs "
-                                         "token_ids, tokens and scores; lion.v1's FillMask takes more")));
+      return OfInput(
+          i, absl::InvalidArgumentError(absl::StrCat("it has ", results[i].masked.size(),
+                                                     " mask tokens, want one for the outputs "
+                                                     "token_ids, tokens and scores; lion.v1's FillMask takes more")));
     }
   }
   const Source from = {model.engine().config(), model.tokenizer(), options, results};

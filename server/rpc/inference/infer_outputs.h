@@ -19,8 +19,8 @@ struct WantedOutput {
   int64_t classification = 0;  // so many of the highest, as "score:index:label"; 0: the tensor itself
 };
 
-// In the order of the response. INVALID_ARGUMENT: an output that the model does not have, one twice, a classification of
-// what has no classes.
+// In the order of the response. INVALID_ARGUMENT: an output that the model does not have, one twice, a classification
+// of what has no classes.
 absl::StatusOr<std::vector<WantedOutput>> ReadOutputs(const inference::ModelInferRequest& request,
                                                       const ModelService& model);
 
@@ -28,7 +28,8 @@ absl::StatusOr<std::vector<WantedOutput>> ReadOutputs(const inference::ModelInfe
 absl::Status WantOutputs(const std::vector<WantedOutput>& outputs, const InferOptions& options,
                          const ModelService& model, InferenceCall* call);
 
-// Adds them, raw, to `response`. `results` are OK. INVALID_ARGUMENT: predictions of an input that has not just one mask.
+// Adds them, raw, to `response`. `results` are OK. INVALID_ARGUMENT: predictions of an input that has not just one
+// mask.
 absl::Status FillOutputs(const std::vector<WantedOutput>& outputs, const InferOptions& options,
                          const ModelService& model, std::vector<InputReply> results,
                          inference::ModelInferResponse* response);

@@ -2,6 +2,7 @@
 
 #include "server/rpc/inference/infer_rpc.h"
 #include "server/rpc/inference/model_tensors.h"
+#include "server/rpc/inference/repository_calls.h"
 #include "server/rpc/status.h"
 #include "server/rpc/unary_reactor.h"
 
@@ -9,8 +10,36 @@ namespace lion {
 namespace {
 
 // What the server does of the protocol's extensions.
-constexpr const char* kExtensions[] = {"binary_tensor_data", "classification", "model_configuration", "parameters",
-                                       "schedule_policy"};
+constexpr const char* kExtensions[] = {"binary_tensor_data", "classification",  "model_configuration",
+                                       "parameters",         "schedule_policy", "statistics"};
+constexpr char kModelRepository[] = "model_repository";
+
+void FillDuration(const ModelStatistics::Duration& sum, inference::StatisticDuration* out) {
+  out->set_count(static_cast<uint64_t>(sum.count));
+  out->set_ns(static_cast<uint64_t>(sum.ns));
+}
+
+void FillStatistics(const ModelService& model, inference::ModelStatistics* out) {
+  const ModelStatistics::Sums sums = model.statistics().sums();
+  out->set_name(model.info().name);
+  out->set_version(model.info().version);
+  out->set_last_inference(static_cast<uint64_t>(sums.last_batch_ms));
+  out->set_inference_count(static_cast<uint64_t>(sums.inputs));
+  out->set_execution_count(static_cast<uint64_t>(sums.batches));
+  inference::InferStatistics* const stats = out->mutable_inference_stats();
+  FillDuration(sums.success, stats->mutable_success());
+  FillDuration(sums.fail, stats->mutable_fail());
+  FillDuration(sums.queue, stats->mutable_queue());
+  FillDuration(sums.compute_input, stats->mutable_compute_input());
+  FillDuration(sums.compute_infer, stats->mutable_compute_infer());
+  FillDuration(sums.compute_output, stats->mutable_compute_output());
+  for (const auto& [inputs, batches] : sums.by_size) {
+    inference::InferBatchStatistics* const batch = out->add_batch_stats();
+    batch->set_batch_size(static_cast<uint64_t>(inputs));
+    FillDuration(batches.compute_input, batch->mutable_compute_input());
+    FillDuration(batches.compute_infer, batch->mutable_compute_infer());
+  }
+}
 
 grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const absl::Status& status) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
@@ -57,6 +86,7 @@ InferenceServiceImpl::Reactor* InferenceServiceImpl::ServerMetadata(Context* con
   response->set_name("lion-server");
   response->set_version(options_.version);
   for (const char* const extension : kExtensions) response->add_extensions(extension);
+  if (options_.allow_model_control) response->add_extensions(kModelRepository);
   return Answer(context, absl::OkStatus());
 }
 
@@ -74,6 +104,59 @@ InferenceServiceImpl::Reactor* InferenceServiceImpl::ModelConfig(Context* contex
   const absl::StatusOr<SharedModel> model = FindModel(request->name(), request->version());
   if (model.ok()) *response->mutable_config() = DescribeConfig(**model);
   return Answer(context, model.status());
+}
+
+InferenceServiceImpl::Reactor* InferenceServiceImpl::ModelStatistics(Context* context,
+                                                                     const inference::ModelStatisticsRequest* request,
+                                                                     inference::ModelStatisticsResponse* response) {
+  if (!request->name().empty()) {
+    const absl::StatusOr<SharedModel> model = FindModel(request->name(), request->version());
+    if (model.ok()) FillStatistics(**model, response->add_model_stats());
+    return Answer(context, model.status());
+  }
+  const absl::StatusOr<ModelRegistry::Admission> admission = server_.registry->Enter();
+  if (!admission.ok()) return Answer(context, admission.status());
+  for (const SharedModel& model : server_.registry->models()) FillStatistics(*model, response->add_model_stats());
+  return Answer(context, absl::OkStatus());
+}
+
+absl::StatusOr<ModelControl*> InferenceServiceImpl::FindControl(bool to_change) const {
+  if (to_change && !options_.allow_model_control) {
+    return absl::FailedPreconditionError(
+        "callers may not load and unload models here: the server was started without --allow-model-control");
+  }
+  // The admission ends here: a load is given up when the server stops, and does not hold that up.
+  if (absl::Status status = server_.registry->Enter().status(); !status.ok()) return status;
+  ModelControl* const control = control_;
+  if (control == nullptr) return absl::UnavailableError("the server is starting");
+  return control;
+}
+
+InferenceServiceImpl::Reactor* InferenceServiceImpl::RepositoryIndex(Context* context,
+                                                                     const inference::RepositoryIndexRequest* request,
+                                                                     inference::RepositoryIndexResponse* response) {
+  const absl::StatusOr<ModelControl*> control = FindControl(/*to_change=*/false);
+  if (control.ok()) *response = DescribeRepository(**control, options_.is_serving, request->ready());
+  return Answer(context, control.status());
+}
+
+InferenceServiceImpl::Reactor* InferenceServiceImpl::RepositoryModelLoad(
+    Context* context, const inference::RepositoryModelLoadRequest* request,
+    inference::RepositoryModelLoadResponse* /*response*/) {
+  const absl::StatusOr<ModelControl*> control = FindControl(/*to_change=*/true);
+  if (!control.ok()) return Answer(context, control.status());
+  if (absl::Status status = CheckLoad(*request); !status.ok()) return Answer(context, status);
+  return ChangeRepository(context, *control, /*load=*/true,
+                          NameOfModel(request->repository_name(), request->model_name()));
+}
+
+InferenceServiceImpl::Reactor* InferenceServiceImpl::RepositoryModelUnload(
+    Context* context, const inference::RepositoryModelUnloadRequest* request,
+    inference::RepositoryModelUnloadResponse* /*response*/) {
+  const absl::StatusOr<ModelControl*> control = FindControl(/*to_change=*/true);
+  if (!control.ok()) return Answer(context, control.status());
+  return ChangeRepository(context, *control, /*load=*/false,
+                          NameOfModel(request->repository_name(), request->model_name()));
 }
 
 InferenceServiceImpl::Reactor* InferenceServiceImpl::ModelInfer(Context* context, const grpc::ByteBuffer* request,

@@ -3,11 +3,13 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "inference/inference.grpc.pb.h"
+#include "server/model_control.h"
 #include "server/rpc/exchange.h"
 #include "server/rpc/open_streams.h"
 #include "server/rpc/stream_reactor.h"
@@ -16,6 +18,7 @@ namespace lion {
 
 struct InferenceServiceOptions {
   std::string version;  // of the server
+  bool allow_model_control = false;
   // Whether health says SERVING of that name; "": the server. From any thread.
   std::function<bool(const std::string& name)> is_serving;
 };
@@ -25,17 +28,15 @@ namespace internal {
 using Protocol = inference::GRPCInferenceService;
 using ProtocolOfServer = Protocol::WithCallbackMethod_ServerLive<
     Protocol::WithCallbackMethod_ServerReady<Protocol::WithCallbackMethod_ServerMetadata<Protocol::Service>>>;
-using ProtocolOfModels =
-    Protocol::WithCallbackMethod_ModelReady<Protocol::WithCallbackMethod_ModelMetadata<Protocol::WithCallbackMethod_ModelConfig<
-        Protocol::WithCallbackMethod_ModelStatistics<ProtocolOfServer>>>>;
+using ProtocolOfModels = Protocol::WithCallbackMethod_ModelReady<Protocol::WithCallbackMethod_ModelMetadata<
+    Protocol::WithCallbackMethod_ModelConfig<Protocol::WithCallbackMethod_ModelStatistics<ProtocolOfServer>>>>;
 using ProtocolOfRepository =
     Protocol::WithCallbackMethod_RepositoryIndex<Protocol::WithCallbackMethod_RepositoryModelLoad<
         Protocol::WithCallbackMethod_RepositoryModelUnload<ProtocolOfModels>>>;
-using ProtocolOfSharedMemory =
-    Protocol::WithCallbackMethod_SystemSharedMemoryStatus<Protocol::WithCallbackMethod_SystemSharedMemoryRegister<
-        Protocol::WithCallbackMethod_SystemSharedMemoryUnregister<Protocol::WithCallbackMethod_CudaSharedMemoryStatus<
-            Protocol::WithCallbackMethod_CudaSharedMemoryRegister<
-                Protocol::WithCallbackMethod_CudaSharedMemoryUnregister<ProtocolOfRepository>>>>>>;
+using ProtocolOfSharedMemory = Protocol::WithCallbackMethod_SystemSharedMemoryStatus<
+    Protocol::WithCallbackMethod_SystemSharedMemoryRegister<Protocol::WithCallbackMethod_SystemSharedMemoryUnregister<
+        Protocol::WithCallbackMethod_CudaSharedMemoryStatus<Protocol::WithCallbackMethod_CudaSharedMemoryRegister<
+            Protocol::WithCallbackMethod_CudaSharedMemoryUnregister<ProtocolOfRepository>>>>>>;
 using ProtocolOfSettings =
     Protocol::WithCallbackMethod_TraceSetting<Protocol::WithCallbackMethod_LogSettings<ProtocolOfSharedMemory>>;
 
@@ -52,6 +53,8 @@ class InferenceServiceImpl final : public InferenceServiceBase {
                        InferenceServiceOptions options)
       : server_(server), stream_limits_(stream_limits), options_(std::move(options)) {}
 
+  // As of RpcServer. From any thread.
+  void SetModelControl(ModelControl* control) { control_ = control; }
   // As LionServiceImpl's.
   void DrainStreams() { streams_.Drain(); }
 
@@ -70,17 +73,44 @@ class InferenceServiceImpl final : public InferenceServiceBase {
                          inference::ModelMetadataResponse* response) override;
   Reactor* ModelConfig(Context* context, const inference::ModelConfigRequest* request,
                        inference::ModelConfigResponse* response) override;
+  Reactor* ModelStatistics(Context* context, const inference::ModelStatisticsRequest* request,
+                           inference::ModelStatisticsResponse* response) override;
+  Reactor* RepositoryIndex(Context* context, const inference::RepositoryIndexRequest* request,
+                           inference::RepositoryIndexResponse* response) override;
+  Reactor* RepositoryModelLoad(Context* context, const inference::RepositoryModelLoadRequest* request,
+                               inference::RepositoryModelLoadResponse* response) override;
+  Reactor* RepositoryModelUnload(Context* context, const inference::RepositoryModelUnloadRequest* request,
+                                 inference::RepositoryModelUnloadResponse* response) override;
   Reactor* ModelInfer(Context* context, const grpc::ByteBuffer* request, grpc::ByteBuffer* response) override;
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ModelStreamInfer(Context* context) override;
+
+  Reactor* SystemSharedMemoryStatus(Context* context, const inference::SystemSharedMemoryStatusRequest* request,
+                                    inference::SystemSharedMemoryStatusResponse* response) override;
+  Reactor* SystemSharedMemoryRegister(Context* context, const inference::SystemSharedMemoryRegisterRequest* request,
+                                      inference::SystemSharedMemoryRegisterResponse* response) override;
+  Reactor* SystemSharedMemoryUnregister(Context* context, const inference::SystemSharedMemoryUnregisterRequest* request,
+                                        inference::SystemSharedMemoryUnregisterResponse* response) override;
+  Reactor* CudaSharedMemoryStatus(Context* context, const inference::CudaSharedMemoryStatusRequest* request,
+                                  inference::CudaSharedMemoryStatusResponse* response) override;
+  Reactor* CudaSharedMemoryRegister(Context* context, const inference::CudaSharedMemoryRegisterRequest* request,
+                                    inference::CudaSharedMemoryRegisterResponse* response) override;
+  Reactor* CudaSharedMemoryUnregister(Context* context, const inference::CudaSharedMemoryUnregisterRequest* request,
+                                      inference::CudaSharedMemoryUnregisterResponse* response) override;
+  Reactor* TraceSetting(Context* context, const inference::TraceSettingRequest* request,
+                        inference::TraceSettingResponse* response) override;
+  Reactor* LogSettings(Context* context, const inference::LogSettingsRequest* request,
+                       inference::LogSettingsResponse* response) override;
 
  private:
   // For what only asks about models, while the server lets calls in.
   absl::StatusOr<SharedModel> FindModel(const std::string& name, const std::string& version) const;
+  absl::StatusOr<ModelControl*> FindControl(bool to_change) const;
 
   const ExchangeContext server_;
   const StreamLimits stream_limits_;
   const InferenceServiceOptions options_;
   OpenStreams streams_;
+  std::atomic<ModelControl*> control_ = nullptr;
 };
 
 }  // namespace lion

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "server/utf8.h"
 
 namespace lion {
@@ -18,9 +19,9 @@ static_assert(std::endian::native == std::endian::little, "raw tensors are littl
 using inference::InferTensorContents;
 using InferInput = inference::ModelInferRequest::InferInputTensor;
 
-constexpr size_t kShownBytes = 100;    // of a stranger's name
-constexpr size_t kShownExtents = 8;    // of a stranger's shape
-constexpr int64_t kLengthBytes = 4;    // before each element of BYTES
+constexpr size_t kShownBytes = 100;  // of a stranger's name
+constexpr size_t kShownExtents = 8;  // of a stranger's shape
+constexpr int64_t kLengthBytes = 4;  // before each element of BYTES
 
 // Where contents of a datatype are; null: only raw.
 using CountOfContents = int (InferTensorContents::*)() const;
@@ -53,6 +54,12 @@ const Datatype* FindDatatype(std::string_view name) {
   return found == std::end(kDatatypes) ? nullptr : found;
 }
 
+std::string NamesOfDatatypes() {
+  return absl::StrJoin(kDatatypes, ", ", [](std::string* out, const Datatype& type) {
+    absl::StrAppend(out, absl::string_view(type.name.data(), type.name.size()));
+  });
+}
+
 int64_t AllContents(const InferTensorContents& contents) {
   int64_t sum = 0;
   for (const CountOfContents count :
@@ -74,7 +81,8 @@ absl::StatusOr<int64_t> CountElements(const InferInput& input) {
       return OfTensor(input.name(), absl::StrCat("the shape is ", ShapeText(shape), ", want extents of at least 1"));
     }
     if (__builtin_mul_overflow(elements, extent, &elements)) {
-      return OfTensor(input.name(), absl::StrCat("the shape ", ShapeText(shape), " has more elements than there can be"));
+      return OfTensor(input.name(),
+                      absl::StrCat("the shape ", ShapeText(shape), " has more elements than there can be"));
     }
   }
   return elements;
@@ -105,8 +113,9 @@ absl::Status CheckContents(const InferInput& input, const Datatype& type, int64_
   const int64_t all = AllContents(input.contents());
   const int64_t got = (input.contents().*type.contents)();
   if (got == elements && all == got) return absl::OkStatus();
-  return OfTensor(input.name(), absl::StrCat("got ", got, " elements in contents.", type.field, " and ", all - got,
-                                             " in others, want ", elements, " there for ", input.datatype(), " ", shape));
+  return OfTensor(input.name(),
+                  absl::StrCat("got ", got, " elements in contents.", type.field, " and ", all - got,
+                               " in others, want ", elements, " there for ", input.datatype(), " ", shape));
 }
 
 absl::Status CheckForm(const inference::ModelInferRequest& request) {
@@ -165,14 +174,14 @@ absl::StatusOr<std::vector<InputTensor>> ReadTensors(const inference::ModelInfer
     const Datatype* const type = FindDatatype(input.datatype());
     if (type == nullptr) {
       return OfTensor(input.name(), absl::StrCat("the datatype is '", CutUtf8(input.datatype(), kShownBytes),
-                                                 "', which the protocol does not have"));
+                                                 "', want ", NamesOfDatatypes()));
     }
     absl::StatusOr<int64_t> elements = CountElements(input);
     if (!elements.ok()) return elements.status();
     InputTensor tensor = {.header = &input, .elements = *elements};
     if (request.raw_input_contents_size() > 0) tensor.raw = &request.raw_input_contents(i);
-    absl::Status fits = tensor.raw != nullptr ? CheckRaw(input, *type, *elements, *tensor.raw)
-                                              : CheckContents(input, *type, *elements);
+    absl::Status fits =
+        tensor.raw != nullptr ? CheckRaw(input, *type, *elements, *tensor.raw) : CheckContents(input, *type, *elements);
     if (!fits.ok()) return fits;
     tensors.push_back(tensor);
   }

@@ -8,13 +8,13 @@
 namespace lion {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using testing::AddInput;
 using testing::AddRaw;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing::Raw;
 using testing::RawBytes;
+using ::testing::StartsWith;
 using testing::TextsRequest;
 
 class InferErrorsTest : public InferTest {
@@ -84,7 +84,7 @@ TEST_F(InferErrorsTest, LengthsInsideBytes) {
 TEST_F(InferErrorsTest, Datatypes) {
   ServeTexts();
   ExpectInvalid(TextTensor({1}, RawBytes({"a"}), "STRING"),
-                HasSubstr("input 'text': the datatype is 'STRING', which the protocol does not have"));
+                HasSubstr("input 'text': the datatype is 'STRING', want BOOL, UINT8, "));
   ExpectInvalid(TextTensor({1}, "", ""), HasSubstr("the datatype is ''"));
   ExpectInvalid(TextTensor({1}, std::string(8, 'a'), "INT64"), HasSubstr("the datatype is INT64, want BYTES"));
   inference::ModelInferRequest ids;

@@ -10,11 +10,11 @@
 namespace lion {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::FloatEq;
 using testing::AddInput;
 using testing::AddRaw;
 using testing::BytesOf;
+using ::testing::ElementsAre;
+using ::testing::FloatEq;
 using testing::Raw;
 using testing::RawBytes;
 using testing::ShapeOf;
