@@ -17,6 +17,7 @@
 #include "server/rpc/inference/inference_service.h"
 #include "server/rpc/lion_service.h"
 #include "server/rpc/port_credentials.h"
+#include "server/rpc/tei/tei_services.h"
 #include "server/rpc/unix_socket.h"
 
 namespace lion {
@@ -64,6 +65,11 @@ class RpcServerImpl final : public RpcServer {
                    {.version = options.version,
                     .allow_model_control = options.allow_model_control,
                     .is_serving = [this](const std::string& name) { return IsServing(name); }}),
+        tei_info_(TeiOf(registry, clock)),
+        tei_embed_(TeiOf(registry, clock)),
+        tei_predict_(TeiOf(registry, clock)),
+        tei_rerank_(TeiOf(registry, clock)),
+        tei_tokenize_(TeiOf(registry, clock)),
         port_credentials_(MakeCredentials(/*with_tls=*/true)),
         socket_credentials_(MakeCredentials(/*with_tls=*/false)) {}
 
@@ -96,6 +102,10 @@ class RpcServerImpl final : public RpcServer {
     SetLimits(options_.connections, &builder);
     builder.RegisterService(&lion_);
     builder.RegisterService(&inference_);
+    for (grpc::Service* const service :
+         std::initializer_list<grpc::Service*>{&tei_info_, &tei_embed_, &tei_predict_, &tei_rerank_, &tei_tokenize_}) {
+      builder.RegisterService(service);
+    }
     {
       const SocketMode mode(static_cast<mode_t>(options_.unix_socket_mode));
       server_ = builder.BuildAndStart();
@@ -142,6 +152,7 @@ class RpcServerImpl final : public RpcServer {
   void DrainStreams() override {
     lion_.DrainStreams();
     inference_.DrainStreams();
+    tei_streams_.Drain();
   }
 
   void Shutdown(int64_t grace_ms) override {
@@ -165,6 +176,13 @@ class RpcServerImpl final : public RpcServer {
     return serving_.count(service) > 0;
   }
 
+  TeiContext TeiOf(ModelRegistry* registry, const Clock* clock) {
+    return {.exchange = {registry, clock, &memory_, options_.metrics},
+            .stream_limits = LimitsOfStreams(options_),
+            .streams = &tei_streams_,
+            .version = options_.version};
+  }
+
   std::shared_ptr<PortCredentials> MakeCredentials(bool with_tls) const {
     return std::make_shared<PortCredentials>(options_.secrets, with_tls, [metrics = options_.metrics] {
       if (metrics != nullptr) metrics->CountUnauthenticated();
@@ -175,6 +193,12 @@ class RpcServerImpl final : public RpcServer {
   ByteAccount memory_;
   LionServiceImpl lion_;
   InferenceServiceImpl inference_;
+  OpenStreams tei_streams_;
+  TeiInfoService tei_info_;
+  TeiEmbedService tei_embed_;
+  TeiPredictService tei_predict_;
+  TeiRerankService tei_rerank_;
+  TeiTokenizeService tei_tokenize_;
   const std::shared_ptr<PortCredentials> port_credentials_, socket_credentials_;
   int port_ = 0;    // as gRPC says: not 0 where it listens
   int socket_ = 0;  // likewise

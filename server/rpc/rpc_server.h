@@ -68,6 +68,13 @@ class RpcServer {
 };
 
 // What health checks may ask for besides the models' names: the server as a whole, and its services.
-inline const std::vector<std::string> kServiceNames = {"", "lion.v1.LionService", "inference.GRPCInferenceService"};
+inline const std::vector<std::string> kServiceNames = {"",
+                                                       "lion.v1.LionService",
+                                                       "inference.GRPCInferenceService",
+                                                       "tei.v1.Info",
+                                                       "tei.v1.Embed",
+                                                       "tei.v1.Predict",
+                                                       "tei.v1.Rerank",
+                                                       "tei.v1.Tokenize"};
 
 }  // namespace lion

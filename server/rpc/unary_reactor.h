@@ -13,7 +13,8 @@
 namespace lion {
 
 // From the call's request to the end of its response. Deletes itself when gRPC is done with it.
-// `Rpc`: as of Exchange.
+// `Rpc`: as of Exchange. Where it has AddHeaders(context), that adds to the initial metadata of a good answer, once
+// Fill has made it.
 template <class Rpc>
 class UnaryReactor final : public grpc::ServerUnaryReactor {
  public:
@@ -54,6 +55,7 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
   absl::Status Reply(InferenceReply reply) try {
     typename Rpc::Response response;
     if (absl::Status status = exchange_.Fill(std::move(reply), &response); !status.ok()) return status;
+    if constexpr (requires { exchange_.rpc().AddHeaders(context_); }) exchange_.rpc().AddHeaders(context_);
     return Serialize(response, response_);
   } catch (const std::bad_alloc&) {
     response_->Clear();
