@@ -185,6 +185,8 @@ std::vector<Settle> AddSecurityFlags(CLI::App& app, ServerConfig& config) {
       "a file of authorities, in PEM, one of which must have signed a caller's certificate");
   Add(app, "--token-file", config.secrets.token_file,
       "a file of tokens, one a line, one of which a call must bring: authorization: Bearer TOKEN");
+  app.add_flag("--allow-model-control", rpc.allow_model_control, "callers may load and unload models")
+      ->envname("LION_ALLOW_MODEL_CONTROL");
   auto no_reflection = std::make_shared<bool>(false);
   app.add_flag("--no-reflection", *no_reflection, "do not tell callers the API")->envname("LION_NO_REFLECTION");
   const CLI::Range seconds(int64_t{0}, int64_t{2'000'000});

@@ -23,6 +23,7 @@ struct ModelService::FinishedBatch {
   std::vector<Result> results;
   absl::Status device;
   int64_t tokens = 0;
+  int64_t preprocess_ns = 0;  // of all inputs
   int64_t compute_ns = 0;
 
   void Answer() {
@@ -47,6 +48,7 @@ std::shared_ptr<ModelService::FinishedBatch> ModelService::Compute(Batch* batch)
     auto& input = static_cast<Task&>(*task);
     input.LeaveQueue();
     input.timing.queue_ns += input.Lap(batch->formed_ns);
+    finished->preprocess_ns += input.timing.preprocess_ns;
     requests.push_back(input.MakeRequest());
   }
   const int64_t start_ns = shared_.clock->NowNs();
@@ -72,6 +74,7 @@ void ModelService::RunBatch(Batch batch) {
     return;
   }
   if (finished->device.ok()) {
+    statistics_.CountBatch(static_cast<int64_t>(finished->tasks.size()), finished->preprocess_ns, finished->compute_ns);
     info_.metrics->ObserveBatch(static_cast<int64_t>(finished->tasks.size()), finished->tokens, finished->compute_ns);
   }
   try {

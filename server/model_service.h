@@ -21,6 +21,7 @@
 #include "server/input_preparer.h"
 #include "server/metrics/metrics.h"
 #include "server/model_service_options.h"
+#include "server/model_statistics.h"
 #include "server/prepare_pool.h"
 #include "server/thread_pool.h"
 #include "server/tokenizer/tokenizer.h"
@@ -90,6 +91,7 @@ class ModelService {
   // Tokens being prepared or waiting, and inputs that were dropped without being computed since the start.
   int64_t waiting_tokens() const { return batcher_->reserved_tokens(); }
   int64_t dropped_inputs() const { return dropped_inputs_.load(std::memory_order_relaxed); }
+  ModelStatistics& statistics() const { return statistics_; }
   // As settled.
   const ModelServiceOptions& options() const { return options_; }
 
@@ -133,6 +135,7 @@ class ModelService {
   const ModelServiceOptions options_;
   const SharedResources shared_;
   const std::function<void(const absl::Status&)> on_fault_;
+  mutable ModelStatistics statistics_;
   std::atomic<bool> device_lost_ = false;
   std::atomic<int64_t> dropped_inputs_ = 0;
   ThreadPool reply_pool_;

@@ -193,6 +193,7 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
   }
   RpcServerOptions rpc_options = config.rpc;
   rpc_options.metrics = &metrics;
+  rpc_options.version = version;
   rpc_options.secrets = secrets->get();
   const std::unique_ptr<RequestLog> request_log = MakeRequestLog(config.request_log);
   rpc_options.request_log = request_log.get();
@@ -243,6 +244,7 @@ ExitCode RunServer(const ServerConfig& config, const std::string& version, StopS
   if (models.empty()) LogWarning(absl::StrCat("no models yet: ", config.model_repository, " holds no folders"));
   readiness.Serve(std::move(models));
   control.Run();
+  rpc.SetModelControl(&control);
   stop.OnReload([&control] { control.ReloadAll(); });
   LogInfo(absl::StrCat("SERVING on ", rpc.address()));
 

@@ -38,8 +38,14 @@ double Seconds(int64_t ns) { return 1e-9 * static_cast<double>(ns); }
 }  // namespace
 
 std::string_view RpcMethodName(RpcMethod method) {
-  constexpr std::string_view kNames[kRpcMethods] = {"ListModels", "GetModel", "Embed",       "Classify",
-                                                    "FillMask",   "Tokenize", "EmbedStream", "ClassifyStream"};
+  constexpr std::string_view kNames[] = {"ListModels",        "GetModel",           "Embed",
+                                         "Classify",          "FillMask",           "Tokenize",
+                                         "EmbedStream",       "ClassifyStream",     "ModelInfer",
+                                         "ModelStreamInfer",  "tei.Embed",          "tei.EmbedStream",
+                                         "tei.EmbedAll",      "tei.EmbedAllStream", "tei.Predict",
+                                         "tei.PredictStream", "tei.PredictPair",    "tei.PredictPairStream",
+                                         "tei.Rerank",        "tei.Tokenize",       "tei.TokenizeStream"};
+  static_assert(std::size(kNames) == kRpcMethods);
   return kNames[static_cast<size_t>(method)];
 }
 

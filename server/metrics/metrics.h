@@ -20,9 +20,22 @@ enum class RpcMethod : uint8_t {
   kTokenize,
   kEmbedStream,
   kClassifyStream,
+  kModelInfer,
+  kModelStreamInfer,
+  kTeiEmbed,
+  kTeiEmbedStream,
+  kTeiEmbedAll,
+  kTeiEmbedAllStream,
+  kTeiPredict,
+  kTeiPredictStream,
+  kTeiPredictPair,
+  kTeiPredictPairStream,
+  kTeiRerank,
+  kTeiTokenize,
+  kTeiTokenizeStream,
 };
-inline constexpr int kRpcMethods = 8;
-std::string_view RpcMethodName(RpcMethod method);  // "Embed"
+inline constexpr int kRpcMethods = 21;
+std::string_view RpcMethodName(RpcMethod method);  // "Embed"; of tei.v1: "tei.Embed"
 
 // Why work was refused or dropped without being computed.
 enum class RejectReason : uint8_t {

@@ -19,6 +19,7 @@ namespace lion {
 struct CallFacts {
   uint64_t caller = 0;  // whose share of the device it takes: its connection's
   int64_t deadline_ns = kNever;
+  std::string model;                            // as of ModelInMetadata
   std::shared_ptr<const RequestOrigin> origin;  // null: its requests are not logged
 };
 
@@ -41,8 +42,17 @@ inline RequestOrigin OriginOf(const grpc::CallbackServerContext& context) {
   return origin;
 }
 
+// For APIs whose requests name no model. Empty: the call names none.
+inline std::string ModelInMetadata(const grpc::CallbackServerContext& context) {
+  const auto found = context.client_metadata().find("x-model-name");
+  if (found == context.client_metadata().end()) return "";
+  return {found->second.data(), found->second.size()};
+}
+
 inline CallFacts FactsOf(const grpc::CallbackServerContext& context, const RequestLog* log, int64_t now_ns) {
-  CallFacts facts = {.caller = std::hash<std::string>()(context.peer()), .deadline_ns = DeadlineNs(context, now_ns)};
+  CallFacts facts = {.caller = std::hash<std::string>()(context.peer()),
+                     .deadline_ns = DeadlineNs(context, now_ns),
+                     .model = ModelInMetadata(context)};
   if (log != nullptr) facts.origin = std::make_shared<const RequestOrigin>(OriginOf(context));
   return facts;
 }

@@ -1,37 +1,15 @@
-#include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "server/rpc/convert.h"
+#include "server/rpc/reply_values.h"
 #include "server/rpc/status.h"
 
 namespace lion {
 namespace {
-
-// Divides by the L2 norm. A zero vector stays zero. The sum is float64, so that no finite float32 vector overflows it.
-void Normalize(std::span<float> values) {
-  double sum = 0;
-  for (const float value : values) sum += double{value} * value;
-  if (sum == 0) return;
-  const double scale = 1 / std::sqrt(sum);
-  for (float& value : values) value = static_cast<float>(value * scale);
-}
-
-// Probabilities in place, stable: nothing overflows.
-void Softmax(std::span<float> values) {
-  const float highest = *std::max_element(values.begin(), values.end());
-  double sum = 0;
-  for (float& value : values) {
-    value = std::exp(value - highest);
-    sum += value;
-  }
-  for (float& value : values) value = static_cast<float>(value / sum);
-}
 
 // What results have in common. False: there is only an error.
 template <class Out>
@@ -48,21 +26,12 @@ void ConvertReply(const v1::EmbedRequest& request, const ModelService& model, In
   if (!FillCommon(reply, out)) return;
   Result& result = reply.result;
   const ModelConfig& config = model.engine().config();
-  const auto width = static_cast<size_t>(config.width);
-  const size_t kept = request.dimensions() == 0 ? width : request.dimensions();
-  const auto rows = static_cast<size_t>(result.rows);
   std::vector<float>& values = result.embedding;
-  // The kept columns of each row move to the front; source and target may overlap, the target is never behind.
-  for (size_t row = 0; kept < width && row < rows; ++row) {
-    std::copy_n(values.begin() + static_cast<int64_t>(row * width), kept,
-                values.begin() + static_cast<int64_t>(row * kept));
-  }
-  values.resize(rows * kept);
-  if (request.has_normalize() ? request.normalize() : config.normalize) {
-    for (size_t row = 0; row < rows; ++row) Normalize(std::span(values).subspan(row * kept, kept));
-  }
+  const std::optional<bool> normalize =
+      request.has_normalize() ? std::optional<bool>(request.normalize()) : std::nullopt;
+  const int64_t kept = FinishEmbedding(config, request.dimensions(), normalize, &values);
   v1::Embedding* embedding = out->mutable_embedding();
-  embedding->set_rows(static_cast<uint32_t>(rows));
+  embedding->set_rows(static_cast<uint32_t>(result.rows));
   embedding->set_dimensions(static_cast<uint32_t>(kept));
   if (request.packed_bytes()) {
     embedding->set_data(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
@@ -77,21 +46,15 @@ void ConvertReply(const v1::ClassifyRequest& request, const ModelService& model,
   Result& result = reply.result;
   const ModelConfig& config = model.engine().config();
   std::vector<float>& scores = result.logits;
-  std::vector<uint32_t> order(scores.size());
-  std::iota(order.begin(), order.end(), 0);
-  const size_t shown = request.top_k() == 0 ? order.size() : std::min<size_t>(request.top_k(), order.size());
-  // By the logits, in which classes still differ whose probabilities have both become 0; then by index.
-  std::partial_sort(
-      order.begin(), order.begin() + static_cast<int64_t>(shown), order.end(),
-      [&scores](uint32_t a, uint32_t b) { return scores[a] != scores[b] ? scores[a] > scores[b] : a < b; });
+  const std::vector<uint32_t> order = HighestClasses(scores, request.top_k());
   if (!request.raw_scores() && !config.regression) Softmax(scores);
   v1::Classification* classification = out->mutable_classification();
-  classification->mutable_scores()->Reserve(static_cast<int>(shown));
-  for (size_t i = 0; i < shown; ++i) {
+  classification->mutable_scores()->Reserve(static_cast<int>(order.size()));
+  for (const uint32_t index : order) {
     v1::ClassScore* score = classification->add_scores();
-    score->set_index(order[i]);
-    score->set_label(order[i] < config.labels.size() ? config.labels[order[i]] : absl::StrCat(order[i]));
-    score->set_score(scores[order[i]]);
+    score->set_index(index);
+    score->set_label(LabelOf(config, index));
+    score->set_score(scores[index]);
   }
 }
 

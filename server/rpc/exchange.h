@@ -11,7 +11,7 @@
 #include <new>
 #include <optional>
 #include <string>
-#include <type_traits>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -23,7 +23,6 @@
 #include "server/pushback.h"
 #include "server/request_log.h"
 #include "server/rpc/call_facts.h"
-#include "server/rpc/convert.h"
 #include "server/rpc/messages.h"
 #include "server/rpc/status.h"
 
@@ -38,17 +37,6 @@ struct ExchangeContext {
   RequestLog* log = nullptr;      // null: no request is logged
 };
 
-// Of the calls, and of the streams of the same requests.
-template <class Request>
-constexpr RpcMethod MethodOf(bool stream) {
-  if constexpr (std::is_same_v<Request, v1::EmbedRequest>) return stream ? RpcMethod::kEmbedStream : RpcMethod::kEmbed;
-  if constexpr (std::is_same_v<Request, v1::ClassifyRequest>) {
-    return stream ? RpcMethod::kClassifyStream : RpcMethod::kClassify;
-  }
-  if constexpr (std::is_same_v<Request, v1::FillMaskRequest>) return RpcMethod::kFillMask;
-  if constexpr (std::is_same_v<Request, v1::TokenizeRequest>) return RpcMethod::kTokenize;
-}
-
 // An empty input is 2 bytes on the wire and some 60 in memory: more of them than any model takes are not parsed.
 inline absl::Status CheckInputCount(const ModelRegistry& registry, int64_t inputs) {
   absl::Status status;
@@ -59,13 +47,32 @@ inline absl::Status CheckInputCount(const ModelRegistry& registry, int64_t input
   return status;
 }
 
+// `Rpc` is what an API has of its own: how its messages become a call and a reply becomes messages. One object for each
+// request, of a type with
+//   using Request, Response;                 messages
+//   static constexpr RpcMethod kMethod;      what metrics count it as
+//   static absl::StatusOr<Outline> OutlineOf(const grpc::ByteBuffer* message);
+//   static std::string_view ModelOf(const Request&, const CallFacts&);  empty: the only one
+//   // The call's inputs point into the request and this object. INVALID_ARGUMENT, NOT_FOUND or FAILED_PRECONDITION for
+//   // what concerns the whole call; a bad input carries its own status.
+//   absl::Status Convert(const Request&, const ModelService&, InferenceCall*);
+//   // What says whose response it is, also of one that holds an error. Null: nothing is known.
+//   void FillHead(const Request*, const ModelService*, Response*) const;
+//   // `reply` has status OK. `since_arrival` is asked last.
+//   absl::Status Fill(const Request&, const ModelService&, InferenceReply reply,
+//                     const std::function<int64_t()>& since_arrival_ns, Response*) const;
+// and for streams what StreamReactor asks for.
+//
 // Holds what the request holds of the server until it is destroyed. Not thread-safe, but for Abandon; must live until
 // `answer` has been called.
-template <class Request, class Response>
+template <class Rpc>
 class Exchange {
  public:
-  Exchange(const ExchangeContext& context, RpcMethod method, CallFacts facts, int64_t arrival_ns)
-      : context_(context), method_(method), facts_(std::move(facts)), arrival_ns_(arrival_ns) {
+  using Request = typename Rpc::Request;
+  using Response = typename Rpc::Response;
+
+  Exchange(const ExchangeContext& context, CallFacts facts, int64_t arrival_ns)
+      : context_(context), facts_(std::move(facts)), arrival_ns_(arrival_ns) {
     if (context.metrics != nullptr) metrics_ = &context.metrics->unknown();
   }
   ~Exchange() { EndFlight(); }
@@ -90,7 +97,9 @@ class Exchange {
                    ? absl::DeadlineExceededError("the deadline passed before the request had arrived")
                    : absl::CancelledError("cancelled before the request had arrived");
       }
-      outline_ = OutlineOf<Request>(message);
+      absl::StatusOr<Outline> outline = Rpc::OutlineOf(message);
+      if (!outline.ok()) return outline.status();
+      outline_ = *outline;
     }
     absl::StatusOr<ByteAccount::Charge> charge = context_.memory->Take(outline_.bytes);
     if (!charge.ok()) return charge.status();
@@ -104,7 +113,7 @@ class Exchange {
     }
     // A request that is started again stays with the model that it began on.
     if (model_ == nullptr) {
-      absl::StatusOr<SharedModel> model = context_.registry->Find(request_.model());
+      absl::StatusOr<SharedModel> model = context_.registry->Find(Rpc::ModelOf(request_, facts_));
       if (!model.ok()) return model.status();
       model_ = *std::move(model);
       metrics_ = model_->info().metrics;
@@ -116,7 +125,8 @@ class Exchange {
     call.caller = facts_.caller;
     call.memory = &charge_;
     call.keep_alive = model_;
-    if (absl::Status status = ConvertRequest(request_, *model_, &call); !status.ok()) return status;
+    if (absl::Status status = rpc_.Convert(request_, *model_, &call); !status.ok()) return status;
+    computes_ = !call.encoding;
     // The answer may come before Run returns.
     if (facts_.origin != nullptr) record_.admit_ns = context_.clock->NowNs() - arrival_ns_;
     return model_->Run(std::move(call), abandoned_, std::move(answer));
@@ -137,8 +147,13 @@ class Exchange {
   // the response is read.
   void Count(absl::StatusCode code) {
     const int64_t now_ns = context_.clock->NowNs();
-    metrics_->CountRequest(method_, code, now_ns - arrival_ns_);
+    metrics_->CountRequest(Rpc::kMethod, code, now_ns - arrival_ns_);
     if (facts_.origin != nullptr) Log(code, now_ns);
+    if (computes_ && code == absl::StatusCode::kOk) {
+      model_->statistics().CountSuccess(timing_, now_ns - computed_ns_, now_ns - arrival_ns_);
+    } else if (computes_) {
+      model_->statistics().CountFailure(now_ns - arrival_ns_);
+    }
     // Before its caller can know the answer.
     EndFlight();
     metrics_ = &ModelMetrics::None();
@@ -150,34 +165,23 @@ class Exchange {
     if (reason) metrics_->CountRejected(*reason, std::max<int64_t>(1, outline_.inputs));
   }
 
-  // What says whose response it is: also of one that holds an error.
   void FillHead(Response* response) const {
     // What did not parse has left half a request, maybe with an id that is not UTF-8.
-    if constexpr (requires { request_.request_id(); }) {
-      if (parsed_) response->set_request_id(request_.request_id());
-    }
-    if constexpr (requires { response->mutable_model(); }) {
-      if (model_ == nullptr) return;
-      response->set_model(model_->info().name);
-      response->set_model_version(model_->info().version);
-    }
+    rpc_.FillHead(parsed_ ? &request_ : nullptr, model_.get(), response);
   }
 
   // `reply` has status OK. RESOURCE_EXHAUSTED: there is no memory for it.
-  absl::Status Fill(InferenceReply reply, Response* response) const try {
+  absl::Status Fill(InferenceReply reply, Response* response) try {
+    computed_ns_ = context_.clock->NowNs();
+    timing_ = reply.timing;
     FillHead(response);
-    response->mutable_results()->Reserve(static_cast<int>(reply.results.size()));
-    for (InputReply& input : reply.results) {
-      ConvertReply(request_, *model_, std::move(input), response->add_results());
-    }
-    if constexpr (requires { response->mutable_timing(); }) {
-      *response->mutable_timing() = ConvertTiming(reply.timing);
-      response->mutable_timing()->set_total_ns(static_cast<uint64_t>(context_.clock->NowNs() - arrival_ns_));
-    }
-    return absl::OkStatus();
+    return rpc_.Fill(
+        request_, *model_, std::move(reply), [this] { return context_.clock->NowNs() - arrival_ns_; }, response);
   } catch (const std::bad_alloc&) {
     return TryAgainIn(kUnknownPushbackMs, "no memory for the reply");
   }
+
+  const Rpc& rpc() const { return rpc_; }
 
   // Gives the request's memory and its charge back; the admission stays.
   void FreeMemory() {
@@ -193,7 +197,7 @@ class Exchange {
   }
 
   void Log(absl::StatusCode code, int64_t now_ns) {
-    record_.method = method_;
+    record_.method = Rpc::kMethod;
     record_.code = code;
     record_.origin = facts_.origin.get();
     record_.inputs = outline_.inputs;
@@ -207,7 +211,6 @@ class Exchange {
   }
 
   const ExchangeContext context_;
-  const RpcMethod method_;
   const CallFacts facts_;
   const int64_t arrival_ns_;
   const std::shared_ptr<std::atomic<bool>> abandoned_ = std::make_shared<std::atomic<bool>>(false);
@@ -215,12 +218,16 @@ class Exchange {
   bool parsed_ = false;
   Outline outline_;
   Request request_;
+  Rpc rpc_;
   ModelRegistry::Admission admission_;
   ByteAccount::Charge charge_;
   SharedModel model_;     // until it is answered
   RequestRecord record_;  // for the log, if there is one
   ModelMetrics* metrics_ = &ModelMetrics::None();
   bool in_flight_ = false;
+  bool computes_ = false;  // what it asks for: with model_, it counts in the model's statistics
+  CallTiming timing_;
+  int64_t computed_ns_ = 0;  // when the response began to be made
 };
 
 }  // namespace lion

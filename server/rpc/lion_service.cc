@@ -1,6 +1,7 @@
 #include "server/rpc/lion_service.h"
 
 #include "server/rpc/convert.h"
+#include "server/rpc/lion_rpc.h"
 #include "server/rpc/messages.h"
 #include "server/rpc/status.h"
 #include "server/rpc/unary_reactor.h"
@@ -62,30 +63,30 @@ grpc::ServerUnaryReactor* LionServiceImpl::GetModel(grpc::CallbackServerContext*
 
 grpc::ServerUnaryReactor* LionServiceImpl::Embed(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                                  grpc::ByteBuffer* response) {
-  return UnaryReactor<v1::EmbedRequest, v1::EmbedResponse>::Open(server_, context, request, response);
+  return UnaryReactor<EmbedRpc>::Open(server_, context, request, response);
 }
 
 grpc::ServerUnaryReactor* LionServiceImpl::Classify(grpc::CallbackServerContext* context,
                                                     const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  return UnaryReactor<v1::ClassifyRequest, v1::ClassifyResponse>::Open(server_, context, request, response);
+  return UnaryReactor<ClassifyRpc>::Open(server_, context, request, response);
 }
 
 grpc::ServerUnaryReactor* LionServiceImpl::FillMask(grpc::CallbackServerContext* context,
                                                     const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  return UnaryReactor<v1::FillMaskRequest, v1::FillMaskResponse>::Open(server_, context, request, response);
+  return UnaryReactor<FillMaskRpc>::Open(server_, context, request, response);
 }
 
 grpc::ServerUnaryReactor* LionServiceImpl::Tokenize(grpc::CallbackServerContext* context,
                                                     const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
-  return UnaryReactor<v1::TokenizeRequest, v1::TokenizeResponse>::Open(server_, context, request, response);
+  return UnaryReactor<TokenizeRpc>::Open(server_, context, request, response);
 }
 
 LionServiceImpl::RawStream* LionServiceImpl::EmbedStream(grpc::CallbackServerContext* context) {
-  return StreamReactor<v1::EmbedRequest, v1::EmbedResponse>::Open(server_, stream_limits_, context, &streams_);
+  return StreamReactor<EmbedStreamRpc>::Open(server_, stream_limits_, context, &streams_);
 }
 
 LionServiceImpl::RawStream* LionServiceImpl::ClassifyStream(grpc::CallbackServerContext* context) {
-  return StreamReactor<v1::ClassifyRequest, v1::ClassifyResponse>::Open(server_, stream_limits_, context, &streams_);
+  return StreamReactor<ClassifyStreamRpc>::Open(server_, stream_limits_, context, &streams_);
 }
 
 }  // namespace lion

@@ -14,8 +14,10 @@
 #include "engine/resources.h"
 #include "server/byte_account.h"
 #include "server/mutex.h"
+#include "server/rpc/inference/inference_service.h"
 #include "server/rpc/lion_service.h"
 #include "server/rpc/port_credentials.h"
+#include "server/rpc/tei/tei_services.h"
 #include "server/rpc/unix_socket.h"
 
 namespace lion {
@@ -58,7 +60,16 @@ class RpcServerImpl final : public RpcServer {
   RpcServerImpl(const RpcServerOptions& options, ModelRegistry* registry, const Clock* clock)
       : options_(options),
         memory_(InflightLimit(options)),
-        service_({registry, clock, &memory_, options.metrics, options.request_log}, LimitsOfStreams(options)),
+        lion_({registry, clock, &memory_, options.metrics, options.request_log}, LimitsOfStreams(options)),
+        inference_({registry, clock, &memory_, options.metrics, options.request_log}, LimitsOfStreams(options),
+                   {.version = options.version,
+                    .allow_model_control = options.allow_model_control,
+                    .is_serving = [this](const std::string& name) { return IsServing(name); }}),
+        tei_info_(TeiOf(registry, clock)),
+        tei_embed_(TeiOf(registry, clock)),
+        tei_predict_(TeiOf(registry, clock)),
+        tei_rerank_(TeiOf(registry, clock)),
+        tei_tokenize_(TeiOf(registry, clock)),
         port_credentials_(MakeCredentials(/*with_tls=*/true)),
         socket_credentials_(MakeCredentials(/*with_tls=*/false)) {}
 
@@ -89,7 +100,12 @@ class RpcServerImpl final : public RpcServer {
     // A busy port is an error, not a share of its connections.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     SetLimits(options_.connections, &builder);
-    builder.RegisterService(&service_);
+    builder.RegisterService(&lion_);
+    builder.RegisterService(&inference_);
+    for (grpc::Service* const service :
+         std::initializer_list<grpc::Service*>{&tei_info_, &tei_embed_, &tei_predict_, &tei_rerank_, &tei_tokenize_}) {
+      builder.RegisterService(service);
+    }
     {
       const SocketMode mode(static_cast<mode_t>(options_.unix_socket_mode));
       server_ = builder.BuildAndStart();
@@ -109,7 +125,10 @@ class RpcServerImpl final : public RpcServer {
   void SetServing(const std::vector<std::string>& services, bool serving) override {
     MutexLock lock(mutex_);
     for (const std::string& service : services) {
-      server_->GetHealthCheckService()->SetServingStatus(service, serving && failed_.count(service) == 0);
+      const bool serves = serving && !stopped_ && failed_.count(service) == 0;
+      if (serves) serving_.insert(service);
+      if (!serves) serving_.erase(service);
+      server_->GetHealthCheckService()->SetServingStatus(service, serves);
     }
   }
 
@@ -121,9 +140,20 @@ class RpcServerImpl final : public RpcServer {
     SetServing(services, false);
   }
 
-  void StopServing() override { server_->GetHealthCheckService()->Shutdown(); }
+  void StopServing() override {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+    serving_.clear();
+    server_->GetHealthCheckService()->Shutdown();
+  }
 
-  void DrainStreams() override { service_.DrainStreams(); }
+  void SetModelControl(ModelControl* control) override { inference_.SetModelControl(control); }
+
+  void DrainStreams() override {
+    lion_.DrainStreams();
+    inference_.DrainStreams();
+    tei_streams_.Drain();
+  }
 
   void Shutdown(int64_t grace_ms) override {
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(grace_ms));
@@ -140,6 +170,19 @@ class RpcServerImpl final : public RpcServer {
   }
 
  private:
+  // What health says.
+  bool IsServing(const std::string& service) {
+    MutexLock lock(mutex_);
+    return serving_.count(service) > 0;
+  }
+
+  TeiContext TeiOf(ModelRegistry* registry, const Clock* clock) {
+    return {.exchange = {registry, clock, &memory_, options_.metrics, options_.request_log},
+            .stream_limits = LimitsOfStreams(options_),
+            .streams = &tei_streams_,
+            .version = options_.version};
+  }
+
   std::shared_ptr<PortCredentials> MakeCredentials(bool with_tls) const {
     return std::make_shared<PortCredentials>(options_.secrets, with_tls, [metrics = options_.metrics] {
       if (metrics != nullptr) metrics->CountUnauthenticated();
@@ -148,12 +191,21 @@ class RpcServerImpl final : public RpcServer {
 
   const RpcServerOptions options_;
   ByteAccount memory_;
-  LionServiceImpl service_;
+  LionServiceImpl lion_;
+  InferenceServiceImpl inference_;
+  OpenStreams tei_streams_;
+  TeiInfoService tei_info_;
+  TeiEmbedService tei_embed_;
+  TeiPredictService tei_predict_;
+  TeiRerankService tei_rerank_;
+  TeiTokenizeService tei_tokenize_;
   const std::shared_ptr<PortCredentials> port_credentials_, socket_credentials_;
   int port_ = 0;    // as gRPC says: not 0 where it listens
   int socket_ = 0;  // likewise
   Mutex mutex_;
+  std::set<std::string> serving_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> failed_ ABSL_GUARDED_BY(mutex_);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "server/clock.h"
 #include "server/metrics/metrics.h"
+#include "server/model_control.h"
 #include "server/model_registry.h"
 #include "server/request_log.h"
 #include "server/rpc/connection_limits.h"
@@ -23,6 +24,7 @@ struct RpcServerOptions {
   int unix_socket_mode = 0660;       // who may connect there: whoever may write to it
   const Secrets* secrets = nullptr;  // outlives the server; null: plaintext, and everybody is let in
   bool reflection = true;            // callers may ask for the API
+  bool allow_model_control = false;  // callers may load and unload models
   ConnectionLimits connections;
   int64_t max_message_bytes = int64_t{256} << 20;  // of one request
   // Of the requests and replies of all calls inside, together: more is RESOURCE_EXHAUSTED. A call that is alone may
@@ -34,6 +36,7 @@ struct RpcServerOptions {
   // max_inflight_bytes.
   int64_t max_stream_bytes = 0;
   int64_t max_stream_requests = 256;  // read from one stream and not answered yet
+  std::string version;                // of the server, for those who ask
   Metrics* metrics = nullptr;         // outlives the server; null: nothing is counted
   RequestLog* request_log = nullptr;  // likewise; null: no request is logged
 };
@@ -53,6 +56,9 @@ class RpcServer {
   virtual void SetFailed(const std::vector<std::string>& services) = 0;
   // NOT_SERVING for all services, for good.
   virtual void StopServing() = 0;
+  // Calls that ask about models there could be, or load and unload them, act on it from now on; before, they are
+  // UNAVAILABLE. It outlives Shutdown.
+  virtual void SetModelControl(ModelControl* control) = 0;
   // Lets every open stream answer what it has read, then ends it. Those that come later are ended at once.
   virtual void DrainStreams() = 0;
   // Refuses new calls, gives those inside `grace_ms` to send their replies, cancels the rest.
@@ -63,7 +69,14 @@ class RpcServer {
   virtual std::string address() const = 0;
 };
 
-// What health checks may ask for besides the models' names: the server as a whole, and its service.
-inline const std::vector<std::string> kServiceNames = {"", "lion.v1.LionService"};
+// What health checks may ask for besides the models' names: the server as a whole, and its services.
+inline const std::vector<std::string> kServiceNames = {"",
+                                                       "lion.v1.LionService",
+                                                       "inference.GRPCInferenceService",
+                                                       "tei.v1.Info",
+                                                       "tei.v1.Embed",
+                                                       "tei.v1.Predict",
+                                                       "tei.v1.Rerank",
+                                                       "tei.v1.Tokenize"};
 
 }  // namespace lion

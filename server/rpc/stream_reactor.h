@@ -36,9 +36,16 @@ struct StreamLimits {
 // OK once the client has sent its last and all is answered; with UNAVAILABLE after Drain, once all that was read is
 // answered. Lives until gRPC is done with it and the last answer has returned.
 //
+// `Rpc`, besides what Exchange wants of it:
+//   static constexpr bool kInOrder;          responses are sent in the order of the requests
+//   static constexpr bool kErrorsEndStream;  a request that failed ends the stream with its error, once those before it
+//                                            are answered: in order only. Otherwise its response says so:
+//   static void FillError(const absl::Status&, Response*);
+//   static void FillSequence(uint64_t sequence, Response*);  the request's number in the stream, from 0
+//
 // gRPC calls the On... methods and the services their answers from any thread. The calls to gRPC are made with the lock
 // held: it does not call back from inside them.
-template <class Request, class Response>
+template <class Rpc>
 class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                             public OpenStreams::Stream {
  public:
@@ -66,7 +73,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
       reading_ = false;
       if (!ok) {
         read_all_ = true;
-      } else if (failure_.ok()) {
+      } else if (failure_.ok() && ending_.ok()) {
         item = TakeRequest();
         starting_ = item != nullptr;
       }
@@ -108,7 +115,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   }
 
  private:
-  using ExchangeOfThis = Exchange<Request, Response>;
+  using ExchangeOfThis = Exchange<Rpc>;
+  using Response = typename Rpc::Response;
   // A try repeats what admission checks, images' headers included: not for every response of a full batch.
   static constexpr int64_t kRetryNs = 1'000'000;
 
@@ -123,8 +131,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // A request that was read and is not answered.
   struct Item {
     Item(uint64_t number, const ExchangeContext& server, const CallFacts& facts, int64_t arrival_ns)
-        : sequence(number),
-          exchange(std::make_shared<ExchangeOfThis>(server, MethodOf<Request>(/*stream=*/true), facts, arrival_ns)) {}
+        : sequence(number), exchange(std::make_shared<ExchangeOfThis>(server, facts, arrival_ns)) {}
     const uint64_t sequence;
     grpc::ByteBuffer message;
     std::shared_ptr<ExchangeOfThis> exchange;
@@ -133,6 +140,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   // A response, with all that its request holds of the server until it is sent.
   struct Outgoing {
     grpc::ByteBuffer message;
+    absl::Status ending;  // not OK: in place of a message, what ends the stream
     std::shared_ptr<ExchangeOfThis> exchange;
     int64_t bytes = 0;
   };
@@ -163,6 +171,9 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
   void Fail(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (failure_.ok()) failure_ = status;
+    AbandonUnanswered();
+  }
+  void AbandonUnanswered() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     for (auto& [sequence, item] : unanswered_) item->exchange->Abandon();
   }
 
@@ -193,7 +204,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
   // Whether the stream has others, that may make room or give this one a next chance.
   bool HasCompanyLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return failure_.ok() && (unanswered_.size() > 1 || !outgoing_.empty());
+    return failure_.ok() && ending_.ok() && (unanswered_.size() > 1 || !outgoing_.empty());
   }
   bool HasCompany() const {
     MutexLock lock(mutex_);
@@ -219,7 +230,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
 
   void Answer(Item* item, InferenceReply reply) {
     Outgoing outgoing;
-    const absl::Status status = MakeResponse(*item, std::move(reply), &outgoing.message);
+    const absl::Status status = MakeResponse(*item, std::move(reply), &outgoing);
     std::shared_ptr<ExchangeOfThis> unsent;
     {
       MutexLock lock(mutex_);
@@ -227,9 +238,10 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
       outgoing.exchange = std::move(item->exchange);
       outgoing.bytes = outgoing.exchange->charged_bytes();
       held_bytes_ += outgoing.bytes - item->bytes;
-      unanswered_.erase(item->sequence);
-      if (failure_.ok()) {
-        outgoing_.push_back(std::move(outgoing));
+      const uint64_t sequence = item->sequence;
+      unanswered_.erase(sequence);
+      if (failure_.ok() && ending_.ok()) {
+        PassOn(sequence, std::move(outgoing));
       } else {
         held_bytes_ -= outgoing.bytes;
         unsent = std::move(outgoing.exchange);
@@ -238,6 +250,26 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     // Nothing of the server may be held any more once the stream can end.
     unsent.reset();
     GoOn();
+  }
+
+  // To be sent now, or when those before it are.
+  void PassOn(uint64_t sequence, Outgoing outgoing) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    early_.emplace(Rpc::kInOrder ? sequence : next_to_send_, std::move(outgoing));
+    while (!early_.empty() && early_.begin()->first == next_to_send_) {
+      Outgoing& next = early_.begin()->second;
+      if (!next.ending.ok()) return EndWith(next.ending);
+      outgoing_.push_back(std::move(next));
+      early_.erase(early_.begin());
+      ++next_to_send_;
+    }
+  }
+
+  // Sends what is on its way and nothing more.
+  void EndWith(const absl::Status& ending) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    ending_ = ending;
+    for (const auto& [sequence, outgoing] : early_) held_bytes_ -= outgoing.bytes;
+    early_.clear();
+    AbandonUnanswered();
   }
 
   // Once something has become free: starts what waited for it, and whatever else can go on. Without the lock.
@@ -257,26 +289,30 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
     Proceed();
   }
 
-  // An error ends the stream: there was not even memory to say that there is none.
-  absl::Status MakeResponse(const Item& item, InferenceReply reply, grpc::ByteBuffer* message) {
+  // An error ends the stream at once: there was not even memory to say that there is none.
+  absl::Status MakeResponse(const Item& item, InferenceReply reply, Outgoing* outgoing) {
     item.exchange->Note(reply);
     absl::Status status = reply.status;
     if (status.ok()) {
       status = Respond(
-          item, [&](Response* response) { return item.exchange->Fill(std::move(reply), response); }, message);
-      if (status.ok()) {
-        item.exchange->Count(absl::StatusCode::kOk);
-        return status;
+          item, [&](Response* response) { return item.exchange->Fill(std::move(reply), response); },
+          &outgoing->message);
+    }
+    absl::Status made;
+    if (!status.ok()) {
+      if constexpr (Rpc::kErrorsEndStream) {
+        outgoing->ending = status;
+      } else {
+        made = Respond(
+            item,
+            [&](Response* response) {
+              item.exchange->FillHead(response);
+              Rpc::FillError(status, response);
+              return absl::OkStatus();
+            },
+            &outgoing->message);
       }
     }
-    const absl::Status made = Respond(
-        item,
-        [&](Response* response) {
-          item.exchange->FillHead(response);
-          *response->mutable_error() = ToError(status);
-          return absl::OkStatus();
-        },
-        message);
     item.exchange->Count(status.code());
     return made;
   }
@@ -285,7 +321,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   static absl::Status Respond(const Item& item, const Fill& fill, grpc::ByteBuffer* message) try {
     Response response;
     if (absl::Status status = fill(&response); !status.ok()) return status;
-    response.set_sequence(item.sequence);
+    Rpc::FillSequence(item.sequence, &response);
     return Serialize(response, message);
   } catch (const std::bad_alloc&) {
     message->Clear();
@@ -300,13 +336,13 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
       writing_ = true;
       this->StartWrite(&outgoing_.front().message);
     }
-    const size_t unsent = unanswered_.size() + outgoing_.size();
+    const size_t unsent = unanswered_.size() + early_.size() + outgoing_.size();
     const bool room = unsent == 0 || (unsent < limits_.window && held_bytes_ < limits_.bytes);
-    if (live && !reading_ && !read_all_ && !draining_ && !starting_ && waiting_ == nullptr && room) {
+    if (live && ending_.ok() && !reading_ && !read_all_ && !draining_ && !starting_ && waiting_ == nullptr && room) {
       reading_ = true;
       this->StartRead(&incoming_);
     }
-    const bool over = !live || read_all_ || draining_;
+    const bool over = !live || !ending_.ok() || read_all_ || draining_;
     if (over && unanswered_.empty() && !writing_ && (outgoing_.empty() || !live)) {
       finished_ = true;
       this->Finish(FinalStatus(Ending(), context_));
@@ -314,7 +350,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   }
 
   absl::Status Ending() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (!failure_.ok() || read_all_) return failure_;
+    if (!failure_.ok()) return failure_;
+    if (!ending_.ok() || read_all_) return ending_;
     return absl::UnavailableError("the server is shutting down; requests without a response may be sent elsewhere");
   }
 
@@ -333,7 +370,10 @@ class StreamReactor final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grp
   Item* waiting_ ABSL_GUARDED_BY(mutex_) = nullptr;        // one of them, for room
   std::deque<Outgoing> outgoing_ ABSL_GUARDED_BY(mutex_);  // the first is being sent while writing_
   int64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, Outgoing> early_ ABSL_GUARDED_BY(mutex_);  // made before those that they follow
+  uint64_t next_to_send_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);   // nothing is sent any more
+  absl::Status ending_ ABSL_GUARDED_BY(mutex_);    // what is outgoing is sent first
   bool starting_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is read meanwhile, so that one at most waits
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -13,7 +13,9 @@
 namespace lion {
 
 // From the call's request to the end of its response. Deletes itself when gRPC is done with it.
-template <class Request, class Response>
+// `Rpc`: as of Exchange. Where it has AddHeaders(context), that adds to the initial metadata of a good answer, once
+// Fill has made it.
+template <class Rpc>
 class UnaryReactor final : public grpc::ServerUnaryReactor {
  public:
   // What the handler of the call returns. A call that is refused on the spot is answered by gRPC's own reactor, whose
@@ -42,7 +44,7 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
                int64_t arrival_ns)
       : context_(context),
         response_(response),
-        exchange_(server, MethodOf<Request>(/*stream=*/false), FactsOf(*context, server.log, arrival_ns), arrival_ns) {}
+        exchange_(server, FactsOf(*context, server.log, arrival_ns), arrival_ns) {}
 
   void Answer(InferenceReply reply) {
     exchange_.Note(reply);
@@ -54,8 +56,9 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
   }
 
   absl::Status Reply(InferenceReply reply) try {
-    Response response;
+    typename Rpc::Response response;
     if (absl::Status status = exchange_.Fill(std::move(reply), &response); !status.ok()) return status;
+    if constexpr (requires { exchange_.rpc().AddHeaders(context_); }) exchange_.rpc().AddHeaders(context_);
     return Serialize(response, response_);
   } catch (const std::bad_alloc&) {
     response_->Clear();
@@ -71,7 +74,7 @@ class UnaryReactor final : public grpc::ServerUnaryReactor {
 
   grpc::CallbackServerContext* const context_;
   grpc::ByteBuffer* const response_;
-  Exchange<Request, Response> exchange_;
+  Exchange<Rpc> exchange_;
 };
 
 }  // namespace lion

@@ -59,6 +59,8 @@ class BertTokenizer final : public Tokenizer {
   absl::StatusOr<Encoding> Encode(std::string_view first, std::optional<std::string_view> second,
                                   const EncodeOptions& options) const override;
 
+  absl::StatusOr<std::string> Decode(std::span<const uint32_t> ids, bool skip_special) const override;
+
   std::string_view TokenText(int32_t id) const override {
     if (id < 0 || id >= vocabulary()) return {};
     return tables_.settings.pieces[static_cast<size_t>(id)];
@@ -71,8 +73,33 @@ class BertTokenizer final : public Tokenizer {
   int64_t max_tokens() const override { return tables_.settings.max_tokens; }
 
  private:
+  bool IsSpecial(int32_t id) const {
+    const TokenizerSettings& settings = tables_.settings;
+    return id == settings.cls_id || id == settings.sep_id || id == settings.unknown_id || mask_id() == id ||
+           TokenText(id) == "[PAD]";
+  }
+
   TokenizerTables tables_;
 };
+
+absl::StatusOr<std::string> BertTokenizer::Decode(std::span<const uint32_t> ids, bool skip_special) const {
+  constexpr std::string_view kClosing = ".?!,";
+  const std::string_view prefix = tables_.settings.continuing_prefix;
+  std::string text;
+  bool first = true;
+  for (const uint32_t id : ids) {
+    std::string_view piece = id < vocabulary() ? TokenText(static_cast<int32_t>(id)) : std::string_view();
+    if (piece.empty()) return InvalidFile("there is no token ", id, " in a vocabulary of ", vocabulary());
+    if (skip_special && IsSpecial(static_cast<int32_t>(id))) continue;
+    const bool continues = piece.substr(0, prefix.size()) == prefix;
+    const bool closes = piece.size() == 1 && kClosing.find(piece[0]) != std::string_view::npos;
+    if (continues && !first) piece.remove_prefix(prefix.size());
+    if (!continues && !closes && !first) text += ' ';
+    text += piece;
+    first = false;
+  }
+  return text;
+}
 
 absl::StatusOr<Encoding> BertTokenizer::Encode(std::string_view first, std::optional<std::string_view> second,
                                                const EncodeOptions& options) const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,11 @@ class Tokenizer {
   // the special tokens. A text that holds nothing but what is cleaned away is its special tokens alone.
   virtual absl::StatusOr<Encoding> Encode(std::string_view first, std::optional<std::string_view> second,
                                           const EncodeOptions& options) const = 0;
+
+  // The text that tokens stand for: words with a space between them and none before ".", "?", "!" and ",". Spaces, case
+  // and accents that Encode took away do not come back. `skip_special`: without special tokens, [UNK] among them.
+  // INVALID_ARGUMENT: an id that the vocabulary does not have.
+  virtual absl::StatusOr<std::string> Decode(std::span<const uint32_t> ids, bool skip_special) const = 0;
 
   // As in the vocabulary, "##" kept; empty for an id it does not have. Lives as long as the tokenizer.
   virtual std::string_view TokenText(int32_t id) const = 0;

@@ -40,8 +40,8 @@ class GoldensFixture : public ::testing::TestWithParam<std::pair<const char*, do
       GTEST_SKIP() << "this processor has no bfloat16 products";
     }
     ASSERT_NE(port, 0) << server_->standard_error();
-    stub_ = v1::LionService::NewStub(
-        grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
+    channel_ = grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials());
+    stub_ = v1::LionService::NewStub(channel_);
   }
 
   std::vector<std::string> Cases() const {
@@ -59,6 +59,7 @@ class GoldensFixture : public ::testing::TestWithParam<std::pair<const char*, do
 
   const std::string folder_;
   std::unique_ptr<ServerProcess> server_;
+  std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::LionService::Stub> stub_;
 };
 

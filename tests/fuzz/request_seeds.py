@@ -26,6 +26,33 @@ def text(field, value):
     return varint(field << 3 | 2) + varint(len(data)) + data
 
 
+def make_infer_requests(png):
+    """Of the Open Inference Protocol, to the model of images (call 0x10) or of texts (0x18)."""
+    def tensor(name, datatype, shape, more=b""):
+        return text(5, text(1, name) + text(2, datatype) + text(3, b"".join(map(varint, shape))) + more)
+
+    def elements(*values):
+        return b"".join(struct.pack("<I", len(value)) + value for value in values)
+
+    def parameter(key, value):
+        return text(4, text(1, key) + text(2, value))
+
+    ids = struct.pack("<4q", 2, 5, 0, 3)
+    mask = struct.pack("<4q", 1, 1, 0, 1)
+    classes = text(6, text(1, "logits") + text(2, text(1, "classification") + text(2, number(2, 2))))
+    options = parameter("pooling", text(3, "none")) + parameter("normalize", number(1, 1)) + parameter("dimensions", number(2, 3))
+    for name, call, data in (
+            ("image", 0x10, tensor("image", "BYTES", [1]) + text(7, elements(png)) + text(3, "id") + options),
+            ("pixels", 0x10, tensor("pixels", "UINT8", [1, 3, 8, 8]) + text(7, bytes(192)) + classes),
+            ("contents", 0x10, tensor("pixels", "UINT8", [1, 3, 8, 8], text(5, text(4, bytes(range(64)) * 3)))),
+            ("texts", 0x18, tensor("text", "BYTES", [2, 1]) + text(7, elements(b"a b", b"lion")) + parameter("truncate", text(3, "END"))),
+            ("masks", 0x18, tensor("text", "BYTES", [1]) + text(7, elements(b"[MASK]")) + text(6, text(1, "tokens"))),
+            ("ids", 0x18, tensor("input_ids", "INT64", [2, 2]) + tensor("attention_mask", "INT64", [2, 2]) + text(7, ids)
+             + text(7, mask)),
+            ("bad_shape", 0x18, tensor("text", "BYTES", [1 << 62, 4]) + text(7, elements(b"a")))):
+        write("rpc", "infer_" + name, text(1, "puppet") + data + bytes([call]))
+
+
 def make_requests():
     images = dict(golden_images())
     png, jpeg, webp = images["exif_png_6_little"], images["jpeg_gray"], images["exif_webp_3_little"]
@@ -61,6 +88,7 @@ def make_requests():
     for call, name in ((6, "embed"), (7, "classify")):
         messages = [inputs["png"], inputs["pixels"], b"\xff", b"", inputs["bad_pixels"], inputs["timeout"]]
         write("rpc", name + "_stream", b"\x1e\x1e".join(messages) + bytes([call]))
+    make_infer_requests(png)
     write("rpc", "list", b"\2")
     write("rpc", "get", text(1, "puppet") + b"\3")
     write("rpc", "get_unknown", text(1, "nobody") + b"\3")

@@ -1,5 +1,5 @@
-// Arbitrary bytes as the message of any call, or the messages of a stream, through gRPC's in-process transport to the
-// server's handlers.
+// Arbitrary bytes as the message of any call of lion.v1, the messages of a stream, or a ModelInfer request, through
+// gRPC's in-process transport to the server's handlers.
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "server/rpc/inference/inference_service.h"
 #include "server/rpc/lion_service.h"
 #include "tests/fuzz/check.h"
 #include "tests/fuzz/puppet_service.h"
@@ -21,7 +22,10 @@ struct Server {
   fuzz::PuppetResources resources;
   ModelRegistry registry{&resources.clock};
   ByteAccount memory{int64_t{1} << 20};
-  LionServiceImpl service{{&registry, &resources.clock, &memory}, {.window = 3, .bytes = 64 << 10}};
+  const ExchangeContext exchange{&registry, &resources.clock, &memory};
+  const StreamLimits limits{.window = 3, .bytes = 64 << 10};
+  LionServiceImpl service{exchange, limits};
+  InferenceServiceImpl inference{exchange, limits, {.is_serving = [](const std::string&) { return true; }}};
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<Stub> stub;
 
@@ -31,6 +35,7 @@ struct Server {
     registry.Serve(std::move(models));
     grpc::ServerBuilder builder;
     builder.RegisterService(&service);
+    builder.RegisterService(&inference);
     server = builder.BuildAndStart();
     fuzz::Check(server != nullptr, "the server starts");
     stub = std::make_unique<Stub>(server->InProcessChannel({}));
@@ -72,7 +77,7 @@ Message Read(grpc::ByteBuffer* buffer) {
 }
 
 template <class Response>
-void Call(Server& server, const std::string& method, std::string_view message) {
+void Call(Server& server, const std::string& path, std::string_view message) {
   const grpc::ByteBuffer request = BufferOf(message);
   grpc::ByteBuffer response;
   grpc::ClientContext context;
@@ -80,7 +85,7 @@ void Call(Server& server, const std::string& method, std::string_view message) {
   Mutex mutex;
   CondVar changed;
   bool done = false;
-  server.stub->UnaryCall(&context, Path(method), grpc::StubOptions(), &request, &response, [&](grpc::Status result) {
+  server.stub->UnaryCall(&context, path, grpc::StubOptions(), &request, &response, [&](grpc::Status result) {
     MutexLock lock(mutex);
     status = std::move(result);
     done = true;
@@ -180,24 +185,28 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint8_t call = data[--size];
   Server& server = (call & 8) == 0 ? *kImages : *kTexts;
   const std::string_view message = fuzz::AsText(data, size);
+  if ((call & 16) != 0) {
+    Call<inference::ModelInferResponse>(server, "/inference.GRPCInferenceService/ModelInfer", message);
+    return 0;
+  }
   switch (call % 8) {
     case 0:
-      Call<v1::EmbedResponse>(server, "Embed", message);
+      Call<v1::EmbedResponse>(server, Path("Embed"), message);
       break;
     case 1:
-      Call<v1::ClassifyResponse>(server, "Classify", message);
+      Call<v1::ClassifyResponse>(server, Path("Classify"), message);
       break;
     case 2:
-      Call<v1::ListModelsResponse>(server, "ListModels", message);
+      Call<v1::ListModelsResponse>(server, Path("ListModels"), message);
       break;
     case 3:
-      Call<v1::Model>(server, "GetModel", message);
+      Call<v1::Model>(server, Path("GetModel"), message);
       break;
     case 4:
-      Call<v1::FillMaskResponse>(server, "FillMask", message);
+      Call<v1::FillMaskResponse>(server, Path("FillMask"), message);
       break;
     case 5:
-      Call<v1::TokenizeResponse>(server, "Tokenize", message);
+      Call<v1::TokenizeResponse>(server, Path("Tokenize"), message);
       break;
     case 6:
       Stream<v1::EmbedResponse>(server, "EmbedStream", Split(message)).AwaitAllAnswered();

@@ -98,6 +98,11 @@ TEST_F(RpcTokensTest, ARefusedCallIsOverBeforeItsRequestIsSent) {
     const grpc::Status status = OnlyHead(absl::StrCat("/lion.v1.LionService/", method));
     EXPECT_EQ(status.error_code(), grpc::UNAUTHENTICATED) << method << status.error_message();
   }
+  for (const char* path : {"/inference.GRPCInferenceService/ServerLive", "/inference.GRPCInferenceService/ModelInfer",
+                           "/inference.GRPCInferenceService/RepositoryModelUnload", "/tei.v1.Embed/EmbedStream",
+                           "/tei.v1.Info/Info", "/tei.v1.Tokenize/Decode"}) {
+    EXPECT_EQ(OnlyHead(path).error_code(), grpc::UNAUTHENTICATED) << path;
+  }
   EXPECT_EQ(OnlyHead("/grpc.health.v1.HealthOfAnother/Check").error_code(), grpc::UNAUTHENTICATED);
   EXPECT_THAT(series_.Text(),
               HasSubstr("lion_requests_total{code=\"UNAUTHENTICATED\",method=\"Embed\",model=\"unknown\","

@@ -13,6 +13,9 @@ class LimitedTokenizer : public Tokenizer {
                                   const EncodeOptions&) const override {
     return absl::InternalError("encodes nothing");
   }
+  absl::StatusOr<std::string> Decode(std::span<const uint32_t>, bool) const override {
+    return absl::InternalError("decodes nothing");
+  }
   std::string_view TokenText(int32_t) const override { return {}; }
   int64_t vocabulary() const override { return 0; }
   std::optional<int32_t> mask_id() const override { return std::nullopt; }
