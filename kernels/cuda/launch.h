@@ -16,20 +16,22 @@ struct Grid {
   int shared_bytes = 0;
 };
 
-// Whether `grid` can be launched, which does not depend on the device. CUDA itself takes 32 bits of each.
-inline const char* GridFault(const Grid& grid) {
+// Null: `grid` can be launched, as far as that does not depend on the device. CUDA itself takes 32 bits of each.
+inline const char* GridFault(const char* name, const Grid& grid) {
   constexpr int64_t kMaxX = (int64_t{1} << 31) - 1, kMaxYZ = 65535;
-  const bool fits =
-      grid.x >= 0 && grid.y >= 0 && grid.z >= 0 && grid.x <= kMaxX && grid.y <= kMaxYZ && grid.z <= kMaxYZ;
-  return fits ? nullptr
-              : "the grid is larger than 2147483647 x 65535 x 65535 blocks: there are too many rows or sequences";
+  if (grid.x >= 0 && grid.y >= 0 && grid.z >= 0 && grid.x <= kMaxX && grid.y <= kMaxYZ && grid.z <= kMaxYZ)
+    return nullptr;
+  thread_local std::string fault;
+  fault = std::string(name) + ": got " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " x " +
+          std::to_string(grid.z) + " blocks, the most are 2147483647 x 65535 x 65535: too many rows or sequences";
+  return fault.c_str();
 }
 
 #ifdef __CUDACC__
 
 template <typename Args>
 LaunchResult Launch(const char* name, void (*kernel)(Args), const Grid& grid, Stream stream, const Args& args) {
-  if (const char* const fault = GridFault(grid)) return {fault};
+  if (const char* const fault = GridFault(name, grid)) return {fault};
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return {};
   const void* const function = reinterpret_cast<const void*>(kernel);
   // What a block may have without asking.
@@ -55,7 +57,7 @@ LaunchResult Launch(const char* name, void (*kernel)(Args), const Grid& grid, St
 
 template <typename Args>
 LaunchResult Launch(const char* name, void (*kernel)(Args), const Grid& grid, Stream, const Args& args) {
-  if (const char* const fault = GridFault(grid)) return {fault};
+  if (const char* const fault = GridFault(name, grid)) return {fault};
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return {};
   const emulation::GridSize size{
       {static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y), static_cast<unsigned>(grid.z)},
