@@ -21,27 +21,36 @@ constexpr char kTraceparent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba
 // Both logs; every request is slow.
 class LoggedRequests {
  protected:
-  std::vector<json> access() { return Copy(access_); }
-  std::vector<json> slow() { return Copy(slow_); }
+  std::vector<json> access() {
+    MutexLock lock(mutex_);
+    return access_;
+  }
+  std::vector<json> slow() {
+    MutexLock lock(mutex_);
+    return slow_;
+  }
   std::string text() {
     MutexLock lock(mutex_);
     return text_;
   }
 
   RequestLog log_{{.slow_ms = 1, .access_log = true},
-                  {.slow = [this](const std::string& members) { Add(&slow_, members); },
-                   .access = [this](const std::string& members) { Add(&access_, members); },
+                  {.slow =
+                       [this](const std::string& members) {
+                         MutexLock lock(mutex_);
+                         Add(members, &slow_);
+                       },
+                   .access =
+                       [this](const std::string& members) {
+                         MutexLock lock(mutex_);
+                         Add(members, &access_);
+                       },
                    .left_out = [](int64_t) {}}};
 
  private:
-  void Add(std::vector<json>* lines, const std::string& members) {
-    MutexLock lock(mutex_);
+  void Add(const std::string& members, std::vector<json>* lines) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     lines->push_back(json::parse("{" + members + "}"));
     text_ += members;
-  }
-  std::vector<json> Copy(const std::vector<json>& lines) {
-    MutexLock lock(mutex_);
-    return lines;
   }
 
   Mutex mutex_;
