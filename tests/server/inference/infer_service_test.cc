@@ -182,6 +182,7 @@ class InferRepositoryTest : public InferServiceTest {
   void TearDown() override {
     held_ = false;
     control_->Stop();
+    engines_.clear();  // some went with their models; none is held
     InferServiceTest::TearDown();
     control_.reset();
   }
